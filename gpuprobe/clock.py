@@ -1,0 +1,32 @@
+"""When a line was written, by the clock it was written with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """One time stamp of one line, exactly as much of it as the line says.
+
+    Attributes:
+        raw: The stamp as it stands in the log.
+        monotonic_s: Seconds since boot (dmesg, /dev/kmsg, `journalctl -o short-monotonic`), or
+            None. This clock does not run in suspend.
+        wall: Date and time, or None. Aware when the zone is known, naive when it is not.
+        year_known: False when the stamp has no year (`Sep 22 07:44:58`); `wall` then stands in
+            the leap year 2000 so that any day parses.
+        resolution_s: How far apart two stamps of this clock can be told, in seconds.
+    """
+
+    raw: str
+    monotonic_s: float | None = None
+    wall: datetime | None = None
+    year_known: bool = True
+    resolution_s: float = 1.0
+
+    @property
+    def is_absolute(self) -> bool:
+        """True when the stamp alone names one instant: year and zone are both known."""
+        return self.wall is not None and self.wall.tzinfo is not None and self.year_known

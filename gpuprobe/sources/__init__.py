@@ -1,0 +1,1 @@
+"""Where events come from: inputs, their framing and their wording."""

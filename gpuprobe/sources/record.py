@@ -1,0 +1,121 @@
+"""One line of an input after its framing is taken off, and the lines around it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpuprobe.clock import Stamp
+from gpuprobe.events import Origin, Setting
+from gpuprobe.identity import PciAddress
+
+EVIDENCE_LIMIT = 500
+"""Longest evidence text, in characters (the JSON contract)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One message, with what its framing said about it.
+
+    Attributes:
+        message: The text behind all prefixes; no colours, no control characters but tab.
+        line: Line number from 1 in the decompressed input, None for byte-array journals.
+        raw: The line as it stands, without colours and control characters.
+        stamps: The stamps found, outermost first (a terminal's before the kernel's own).
+        host: Host field of syslog or journal, else None.
+        machine_id: `_MACHINE_ID`, else None.
+        boot_id: `_BOOT_ID`, else None.
+        source: Identifier, such as `kernel` or `vllm`, else None.
+        pid: Process id behind the identifier, else None.
+        kernel: True when the framing says the kernel wrote it.
+        framing: Name of the innermost framing that gave a prefix, else `text`.
+        quoted: A quote mark, list mark or `grep -n` number stood before it.
+        ref: Cursor or row, for records without a line.
+    """
+
+    message: str
+    line: int | None
+    raw: str
+    stamps: tuple[Stamp, ...] = ()
+    host: str | None = None
+    machine_id: str | None = None
+    boot_id: str | None = None
+    source: str | None = None
+    pid: int | None = None
+    kernel: bool = False
+    framing: str = "text"
+    quoted: bool = False
+    ref: str | None = None
+
+    @property
+    def framed(self) -> bool:
+        """True when some log's prefix stood before the message."""
+        return self.framing != "text"
+
+
+@dataclass(slots=True)
+class Window:
+    """A record with its neighbours, and the text of it that a pattern is tried on.
+
+    Patterns look at `text`, and at the neighbours through `before` and `after`; they see at most
+    `REACH` lines either way, so that what they find does not depend on how an input is cut up.
+
+    Attributes:
+        records: The records of this stretch of the input.
+        index: Which of them is looked at.
+        text: What patterns are tried on: the record's message, or it joined with the next ones.
+        input: The `inputs[].path`.
+        input_order: The input's number.
+        setting: In what surroundings the text stands.
+    """
+
+    records: Sequence[Record]
+    index: int
+    text: str
+    input: str
+    input_order: int = 0
+    setting: Setting = Setting.LOG
+
+    REACH = 48
+
+    @property
+    def record(self) -> Record:
+        """The record looked at."""
+        return self.records[self.index]
+
+    def before(self, lines: int) -> Sequence[Record]:
+        """Up to `lines` records before this one, nearest first."""
+        lines = min(lines, self.REACH)
+        return self.records[max(0, self.index - lines) : self.index][::-1]
+
+    def after(self, lines: int) -> Sequence[Record]:
+        """Up to `lines` records after this one, nearest first."""
+        lines = min(lines, self.REACH)
+        return self.records[self.index + 1 : self.index + 1 + lines]
+
+    def base(self, device: str | PciAddress | None = None) -> dict[str, Any]:
+        """The keyword arguments that every `Event` takes, filled from this record.
+
+        Args:
+            device: An address or its text; text that is no address gives None.
+        """
+        record = self.record
+        address = device if isinstance(device, PciAddress) else PciAddress.try_parse(device)
+        text = self.text if self.text in record.raw else record.raw
+        return {
+            "origin": Origin(
+                input=self.input,
+                line=record.line,
+                text=text[:EVIDENCE_LIMIT].strip() or record.raw[:EVIDENCE_LIMIT].strip(),
+                ref=record.ref,
+                order=(self.input_order, record.line or 0),
+            ),
+            "stamp": record.stamps[-1] if record.stamps else None,
+            "host": record.host,
+            "machine_id": record.machine_id,
+            "boot": record.boot_id,
+            "setting": self.setting,
+            "device": address,
+            "source": record.source,
+        }

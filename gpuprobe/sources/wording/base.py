@@ -1,0 +1,77 @@
+"""What a family of messages is made of: patterns as data, shared by live and saved logs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from gpuprobe.events import Event
+from gpuprobe.sources.record import Window
+
+Reading = Event | Iterable[Event] | None
+"""What a pattern's `read` may give: nothing, one event or several."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """One line shape and what it says.
+
+    Attributes:
+        id: Stable name, as in `nvrm-xid`.
+        needles: Literal texts, one of which is in every text that `regex` matches (same case).
+            The first pass over an input looks for these alone, so a pattern whose needle is
+            missing is never tried. The shorter and the rarer, the better; ASCII only.
+        regex: Tried with `search`. Never anchored to the start of the line by `^`: text can be
+            glued to another message.
+        read: Builds the events from the match; None for a match that says nothing after all.
+        examples: Made-up lines (or blocks with newlines) that must match.
+        near: Made-up lines that must not give an event of this pattern.
+        source: Where the shape is documented, in few words.
+    """
+
+    id: str
+    needles: tuple[str, ...]
+    regex: re.Pattern[str]
+    read: Callable[[re.Match[str], Window], Reading]
+    examples: tuple[str, ...]
+    near: tuple[str, ...] = ()
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """The patterns of one component, in the order they are tried: the first that reads wins.
+
+    Attributes:
+        name: As the module: `nvrm`, `aer`, `cuda`.
+        patterns: In order.
+        machine: False for prose: its events never count as evidence.
+    """
+
+    name: str
+    patterns: Sequence[Pattern]
+    machine: bool = True
+    needles: tuple[str, ...] = field(init=False, default=())
+
+    def __post_init__(self) -> None:
+        found = dict.fromkeys(needle for pattern in self.patterns for needle in pattern.needles)
+        object.__setattr__(self, "needles", tuple(found))
+
+    def read(self, window: Window) -> Iterator[tuple[Pattern, re.Match[str], Event]]:
+        """The events of the first pattern that reads the window's text."""
+        text = window.text
+        for pattern in self.patterns:
+            if not any(needle in text for needle in pattern.needles):
+                continue
+            found = False
+            for match in pattern.regex.finditer(text):
+                reading = pattern.read(match, window)
+                if reading is None:
+                    continue
+                events = (reading,) if isinstance(reading, Event) else reading
+                for event in events:
+                    found = True
+                    yield pattern, match, event
+            if found:
+                return
