@@ -426,7 +426,8 @@ class HostFaulted(Event):
 
     Attributes:
         what: `mce`, `edac`, `ghes`, `iommu`, `soft-lockup`, `hung-task`, `nvme`, `cpu-heat`,
-            `suspend`, `resume`, `d3-stuck`, `disk-full`.
+            `suspend`, `resume`, `d3-stuck`, `disk-full`, `clocksource`, `heat` (board or inlet,
+            by the BMC or ACPI), `fan`.
     """
 
     what: str
@@ -477,6 +478,19 @@ class PowerReported(Event):
     power_w: float | None = None
     limit_w: float | None = None
     gpu: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuMemoryCounted(Event):
+    """A tool printed a count of a GPU's memory errors that is not zero.
+
+    Attributes:
+        what: `uncorrectable` (since the driver was loaded), `remap-pending`, `remap-failed`.
+        value: The count; 1 where the tool says Yes.
+    """
+
+    what: str
+    value: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -622,7 +636,8 @@ class GpuHung(Event):
 
     Attributes:
         driver: `amdgpu`, `i915`, `xe`, `nouveau`, `nvlddmkm`, `dxg`, `macos`, `vulkan`, `d3d`.
-        what: `ring-timeout`, `reset`, `reset-failed`, `wedged`, `tdr`, `device-removed`, `fence`.
+        what: `ring-timeout`, `reset`, `reset-failed`, `wedged`, `tdr`, `device-removed`, `fence`,
+            `fault`.
         recovered: True when the line says that a reset brought it back, None when it is silent.
     """
 

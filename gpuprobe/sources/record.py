@@ -14,6 +14,31 @@ EVIDENCE_LIMIT = 500
 """Longest evidence text, in characters (the JSON contract)."""
 
 
+def merge_stamps(stamps: Sequence[Stamp]) -> Stamp | None:
+    """One stamp that knows all that a line's stamps know together.
+
+    The outermost gives the words; a date with a zone is preferred over one without; the kernel's
+    own clock is kept beside it.
+    """
+    if not stamps:
+        return None
+    if len(stamps) == 1:
+        return stamps[0]
+    dated = sorted(
+        (stamp for stamp in stamps if stamp.wall is not None),
+        key=lambda stamp: (not stamp.is_absolute, not stamp.year_known),
+    )
+    monotonic = next((s.monotonic_s for s in stamps if s.monotonic_s is not None), None)
+    best = dated[0] if dated else stamps[0]
+    return Stamp(
+        raw=stamps[0].raw,
+        monotonic_s=monotonic,
+        wall=best.wall,
+        year_known=best.year_known,
+        resolution_s=best.resolution_s,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """One message, with what its framing said about it.
@@ -111,7 +136,7 @@ class Window:
                 ref=record.ref,
                 order=(self.input_order, record.line or 0),
             ),
-            "stamp": record.stamps[-1] if record.stamps else None,
+            "stamp": merge_stamps(record.stamps),
             "host": record.host,
             "machine_id": record.machine_id,
             "boot": record.boot_id,

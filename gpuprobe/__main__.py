@@ -1,0 +1,6 @@
+"""`python -m gpuprobe`."""
+
+from gpuprobe.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""What to do next on this one machine: the conditions that its inputs show, and the steps for them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gpuprobe.catalog.advice import steps_for
+from gpuprobe.diagnosis import Kind, NextStep
+from gpuprobe.events import (
+    AdapterInitFailed,
+    AerReported,
+    BootStarted,
+    CudaFailed,
+    DeviceIdentified,
+    FirmwareFaulted,
+    GpuSampled,
+    HostFaulted,
+    JitCacheFailed,
+    OomKilled,
+    SystemDescribed,
+    XidReported,
+)
+from gpuprobe.rules.base import Finding
+from gpuprobe.timeline import Timeline
+
+_DATA_CENTRE = re.compile(
+    r"\b(?:A|H|B|L|V|P|T)(?:\d{2,3})\b|\bGB?\d{3}\b|\bTesla\b|\bHGX\b|\bDGX\b|\bGH200\b"
+)
+_RTX_50 = re.compile(r"RTX\s*50[5-9]0|RTX PRO \d{4} Blackwell", re.IGNORECASE)
+_LAPTOP = re.compile(r"\bLaptop GPU\b|\bMax-Q\b|\bMobile\b|\bMX\d{3}\b", re.IGNORECASE)
+_WORKSTATION = re.compile(r"Precision|ThinkStation|HP Z\d|Z[468] G\d|Celsius", re.IGNORECASE)
+_HYPERVISOR = ("vm", "wsl", "container", "laptop", "egpu", "riser")
+
+
+def tags_for(timeline: Timeline, finding: Finding) -> frozenset[str]:
+    """Conditions that the inputs show, by the names the advice data uses."""
+    return frozenset({*finding.tags, *_tags(timeline, finding)})
+
+
+def _tags(timeline: Timeline, finding: Finding) -> Iterator[str]:
+    if timeline.has_kernel_log():
+        yield "kernel-log-seen"
+        yield "log-saved"
+    for key in _HYPERVISOR:
+        if timeline.described(key) is not None:
+            yield "vm-guest" if key in ("vm", "wsl") else key
+    yield from _card_tags(timeline, finding)
+    if finding.kind is Kind.DEVICE_LEFT_BUS:
+        yield "loss"
+    if len(timeline.gpus()) > 1:
+        yield "several-gpus"
+    cmdline = timeline.described("cmdline")
+    if cmdline is not None and "pci=noaer" in cmdline.value:
+        yield "no-aer"
+    if any(
+        event.severity == "correctable" and _ours(timeline, finding, event)
+        for event in timeline.of(AerReported)
+    ):
+        yield "corrected-errors"
+    for fault in timeline.of(FirmwareFaulted, XidReported):
+        firmware = isinstance(fault, FirmwareFaulted) or fault.code in (62, 119, 120)
+        if firmware and timeline.precedes(fault, finding.root):
+            yield "gsp-first"
+            break
+    for host in timeline.of(HostFaulted):
+        if host.what == "iommu":
+            yield "amd-iommu"
+    if any(event.cgroup for event in timeline.of(OomKilled)):
+        yield "cgroup"
+    if any(event.code in (48, 63, 64, 94, 95) for event in timeline.of(XidReported)):
+        yield "ecc"
+    for entry in timeline.of(JitCacheFailed):
+        yield entry.cache
+    if any(event.framework == "torch" for event in timeline.of(CudaFailed)):
+        yield "torch"
+    last_boot = [timeline.boot_of(event) for event in timeline.of(BootStarted)]
+    if last_boot and timeline.boot_of(finding.root) not in last_boot[-1:]:
+        yield "past-boot"
+    if any(True for _ in timeline.of(GpuSampled)):
+        yield "temps-seen"
+        yield "recorded"
+    yield from _load_tags(timeline)
+    if any(event.status == 0x56 for event in timeline.of(AdapterInitFailed)):
+        yield "wrong-flavour"
+
+
+def _load_tags(timeline: Timeline) -> Iterator[str]:
+    """Under load when samples, or a CUDA program that died with it, say so."""
+    loads = [s.util_percent for s in timeline.of(GpuSampled) if s.util_percent is not None]
+    if loads[-3:] and max(loads[-3:]) <= 5:
+        yield "idle"
+    elif loads or any(True for _ in timeline.of(CudaFailed)):
+        yield "under-load"
+
+
+def _ours(timeline: Timeline, finding: Finding, event: AerReported) -> bool:
+    if event.device is None or finding.device is None:
+        return False
+    return event.device.slot == finding.device or finding.device in timeline.gpus_below(
+        event.device
+    )
+
+
+def _card_tags(timeline: Timeline, finding: Finding) -> Iterator[str]:
+    named = " ".join(
+        filter(
+            None,
+            (
+                event.name
+                for event in timeline.of(DeviceIdentified)
+                if event.device is None
+                or finding.device is None
+                or event.device.slot == finding.device
+            ),
+        )
+    )
+    words = f"{named} " + " ".join(event.value for event in timeline.of(SystemDescribed))
+    if _LAPTOP.search(words):
+        yield "laptop"
+    if _RTX_50.search(words):
+        yield "rtx-50"
+        yield "blackwell"
+    elif "GeForce" not in words and "RTX" not in words and _DATA_CENTRE.search(named):
+        yield "data-centre"
+    chassis = timeline.described("chassis")
+    if chassis is not None and _WORKSTATION.search(chassis.value):
+        yield "workstation"
+    modules = timeline.described("open-module")
+    if modules is not None:
+        yield "open-modules" if modules.value in ("open", "yes", "true") else "proprietary"
+
+
+def next_steps(timeline: Timeline, finding: Finding) -> tuple[NextStep, ...]:
+    """The steps for the answer, ranked; only those that read change nothing."""
+    tags = tags_for(timeline, finding)
+    values: dict[str, str] = {}
+    parent = timeline.parents().get(finding.device.slot) if finding.device else None
+    if parent is not None:
+        values["port"] = str(parent)
+    entry = next((event for event in timeline.of(JitCacheFailed) if event.fatal), None)
+    if entry is not None and entry.path:
+        values["entry"] = entry.path
+    return steps_for(finding.kind, tags, pci=finding.device, values=values)

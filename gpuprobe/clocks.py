@@ -1,0 +1,199 @@
+"""Joining the clocks of several logs: explicit zones, paired lines, the user's word, else nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from gpuprobe.clock import Stamp
+from gpuprobe.errors import UsageError
+from gpuprobe.events import Event
+
+_OFFSET = re.compile(r"^(?:UTC|GMT)?([+-])(\d{1,2}):?(\d{2})?$", re.IGNORECASE)
+_QUARTER = timedelta(minutes=15)
+_SLACK = timedelta(minutes=2)
+_MESSAGE = re.compile(r"(?:NVRM|pcieport|nvidia)\b.*")
+
+
+@dataclass(frozen=True, slots=True)
+class PairedStamps:
+    """Stamps of one line by different clocks.
+
+    Attributes:
+        input: Where the line stands.
+        host: Its host field, or None.
+        stamps: Outermost first; at least two.
+    """
+
+    input: str
+    host: str | None
+    stamps: tuple[Stamp, ...]
+
+
+ClockKey = tuple[str, str]
+"""One clock: `("host", name)` for lines with a host field, else `("input", path)`."""
+
+
+def parse_timezone(text: str) -> tzinfo:
+    """A zone by name (`Europe/Berlin`, `UTC`) or offset (`-07:00`).
+
+    Raises:
+        UsageError: Neither.
+    """
+    if match := _OFFSET.match(text.strip()):
+        sign = -1 if match[1] == "-" else 1
+        return timezone(sign * timedelta(hours=int(match[2]), minutes=int(match[3] or 0)))
+    try:
+        return ZoneInfo(text.strip())
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise UsageError(
+            f"unknown time zone {text!r}", hint="Write a name such as Europe/Berlin, or -07:00."
+        ) from error
+
+
+def parse_time(text: str, zone: tzinfo | None = None) -> datetime:
+    """An ISO 8601 time; without a zone it is in `zone`, else in UTC.
+
+    Raises:
+        UsageError: `text` is no such time.
+    """
+    try:
+        when = datetime.fromisoformat(text.strip())
+    except ValueError as error:
+        raise UsageError(
+            f"{text!r} is not a time", hint="Write it as 2026-09-22T07:44:58+02:00."
+        ) from error
+    return when if when.tzinfo else when.replace(tzinfo=zone or UTC)
+
+
+@dataclass(slots=True)
+class Clocks:
+    """Places events in time as far as the inputs, or the user, tie their clocks together.
+
+    Attributes:
+        zone: The user's `--timezone` for stamps without one, or None.
+        boot_time: The user's `--boot-time`, aware, or None.
+    """
+
+    zone: tzinfo | None = None
+    boot_time: datetime | None = None
+    _offsets: dict[ClockKey, timedelta] = field(default_factory=dict)
+    _years: dict[ClockKey, int] = field(default_factory=dict)
+    _epochs: dict[str, datetime] = field(default_factory=dict)
+    _cache: dict[int, datetime | None] = field(default_factory=dict)
+
+    def learn(self, pairs: Iterable[PairedStamps], events: Sequence[Event]) -> None:
+        """Take in lines that carry two clocks, and messages that two inputs share."""
+        for pair in pairs:
+            self._learn_pair(pair)
+        for event in events:
+            self._learn_epoch(event)
+        self._learn_shared_messages(events)
+
+    def _learn_pair(self, pair: PairedStamps) -> None:
+        key = _key(pair.host, pair.input)
+        aware = next((s.wall for s in pair.stamps if s.is_absolute), None)
+        if aware is None:
+            return
+        for stamp in pair.stamps:
+            if stamp.wall is None or stamp.wall.tzinfo is not None:
+                continue
+            naive = _in_year(stamp, aware.year)
+            gap = naive - aware.astimezone(UTC).replace(tzinfo=None)
+            offset = _QUARTER * round(gap / _QUARTER)
+            if abs(gap - offset) <= _SLACK and abs(offset) <= timedelta(hours=14):
+                self._offsets.setdefault(key, offset)
+                self._years.setdefault(key, aware.year)
+
+    def _learn_epoch(self, event: Event) -> None:
+        stamp = event.stamp
+        if stamp is None or stamp.monotonic_s is None:
+            return
+        at = self._wall(event)
+        if at is not None:
+            self._epochs.setdefault(event.origin.input, at - timedelta(seconds=stamp.monotonic_s))
+
+    def _learn_shared_messages(self, events: Sequence[Event]) -> None:
+        """One message that stands in two inputs, once with uptime and once with a date."""
+        dated: dict[str, datetime] = {}
+        for event in events:
+            at = self._wall(event)
+            message = _MESSAGE.search(event.origin.text)
+            if at is not None and message:
+                dated.setdefault(message[0].strip(), at)
+        for event in events:
+            stamp, path = event.stamp, event.origin.input
+            if stamp is None or stamp.monotonic_s is None or stamp.wall is not None:
+                continue
+            message = _MESSAGE.search(event.origin.text)
+            at = dated.get(message[0].strip()) if message else None
+            if at is not None:
+                self._epochs.setdefault(path, at - timedelta(seconds=stamp.monotonic_s))
+
+    def at(self, event: Event) -> datetime | None:
+        """When the event was written, in UTC; None where zone or year are not known."""
+        if id(event) in self._cache:
+            return self._cache[id(event)]
+        found = self._wall(event)
+        stamp = event.stamp
+        if found is None and stamp is not None and stamp.monotonic_s is not None:
+            epoch = self._epochs.get(event.origin.input) or (
+                self.boot_time if stamp.wall is None else None
+            )
+            if epoch is not None:
+                found = epoch + timedelta(seconds=stamp.monotonic_s)
+        self._cache[id(event)] = found
+        return found
+
+    def _wall(self, event: Event) -> datetime | None:
+        stamp = event.stamp
+        if stamp is None or stamp.wall is None:
+            return None
+        key = _key(event.host, event.origin.input)
+        year = self._years.get(key)
+        if not stamp.year_known and year is None:
+            return None
+        wall = _in_year(stamp, year)
+        if wall.tzinfo is not None:
+            return wall.astimezone(UTC)
+        if self.zone is not None:
+            return wall.replace(tzinfo=self.zone).astimezone(UTC)
+        offset = self._offsets.get(key)
+        return None if offset is None else (wall - offset).replace(tzinfo=UTC)
+
+    def seconds_between(self, first: Event, second: Event) -> float | None:
+        """Seconds from `first` to `second`; None where nothing ties their clocks."""
+        at_first, at_second = self.at(first), self.at(second)
+        if at_first is not None and at_second is not None:
+            return (at_second - at_first).total_seconds()
+        a, b = first.stamp, second.stamp
+        if a is None or b is None:
+            return None
+        same_input = first.origin.input == second.origin.input
+        if same_input and a.monotonic_s is not None and b.monotonic_s is not None:
+            same_boot = a.wall is not None or first.boot == second.boot
+            if same_boot and a.wall is None and b.wall is None:
+                return b.monotonic_s - a.monotonic_s
+        if _key(first.host, first.origin.input) != _key(second.host, second.origin.input):
+            return None
+        if a.wall is None or b.wall is None or (a.wall.tzinfo is None) != (b.wall.tzinfo is None):
+            return None
+        year = next((s.wall.year for s in (a, b) if s.year_known and s.wall), None)
+        return (_in_year(b, year) - _in_year(a, year)).total_seconds()
+
+
+def _key(host: str | None, path: str) -> ClockKey:
+    return ("host", host) if host else ("input", path)
+
+
+def _in_year(stamp: Stamp, year: int | None) -> datetime:
+    assert stamp.wall is not None
+    if stamp.year_known or year is None:
+        return stamp.wall
+    try:
+        return stamp.wall.replace(year=year)
+    except ValueError:  # 29 February in another year
+        return stamp.wall.replace(year=year, day=28)

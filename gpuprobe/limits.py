@@ -1,0 +1,197 @@
+"""What the inputs rule out, with figures, and what they could not show, with the way to see it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuprobe.diagnosis import Kind, NotChecked, RuledOut
+from gpuprobe.events import (
+    CudaFailed,
+    GpuMemoryExhausted,
+    GpuSampled,
+    LinkStateReported,
+    OomKilled,
+    ThermalReported,
+    XidReported,
+)
+from gpuprobe.rules.base import Finding, total
+from gpuprobe.timeline import Timeline
+
+APPLICATION_XIDS = frozenset({13, 31, 43, 69})
+
+
+def ruled_out(timeline: Timeline, finding: Finding) -> Iterator[RuledOut]:
+    """Causes that the inputs speak against. Each entry has a figure; without one there is none."""
+    if finding.kind is not Kind.DEVICE_LEFT_BUS:
+        yield from _not_a_loss(timeline, finding)
+        return
+    samples = [
+        event
+        for event in timeline.of(GpuSampled)
+        if not event.lost and (event.device is None or event.device.slot == finding.device)
+    ]
+    yield from _over_power(samples)
+    yield from _core_heat(timeline, samples)
+    if timeline.has_kernel_log():
+        yield from _memory(timeline, finding)
+        xids = [
+            event
+            for event in timeline.of(XidReported)
+            if event.code in APPLICATION_XIDS
+            and event.device is not None
+            and event.device.slot == finding.device
+        ]
+        if not xids:
+            yield RuledOut(
+                kind=Kind.APPLICATION_FAULT,
+                why=(
+                    "a program's own fault would have left an Xid 13, 31 or 43 of this GPU; "
+                    "the kernel log holds none"
+                ),
+                figures={"xids_13_31_43": 0, "source": _kernel_inputs(timeline)},
+            )
+
+
+def _kernel_inputs(timeline: Timeline) -> str:
+    kernel = {
+        event.origin.input for event in timeline.events if event.source in ("kernel", None)
+    } & {item.path for item in timeline.inputs}
+    return ", ".join(sorted(kernel)[:3])
+
+
+def _over_power(samples: list[GpuSampled]) -> Iterator[RuledOut]:
+    drawn = [sample.power_w for sample in samples if sample.power_w is not None]
+    limits = [sample.limit_w for sample in samples if sample.limit_w is not None]
+    if drawn and limits and max(drawn) < min(limits):
+        yield RuledOut(
+            kind=Kind.POWER,
+            why=(
+                f"no sustained over-power: at most {max(drawn):g} W of {min(limits):g} W; "
+                "spikes shorter than a sample are not seen by any software"
+            ),
+            figures={
+                "power_w_max": max(drawn),
+                "limit_w": min(limits),
+                "samples": len(drawn),
+                "source": samples[0].origin.input,
+            },
+        )
+
+
+def _core_heat(timeline: Timeline, samples: list[GpuSampled]) -> Iterator[RuledOut]:
+    temps = [sample.temp_c for sample in samples if sample.temp_c is not None]
+    limits = [event.slowdown_c for event in timeline.of(ThermalReported) if event.slowdown_c]
+    if temps and limits and max(temps) <= min(limits) - 15:
+        yield RuledOut(
+            kind=Kind.THERMAL,
+            why=(
+                f"core heat: at most {max(temps):g} °C, slowdown at {min(limits):g} °C "
+                "(memory and regulators are not among the readings)"
+            ),
+            figures={
+                "core_temp_c_max": max(temps),
+                "slowdown_c": min(limits),
+                "samples": len(temps),
+                "source": samples[0].origin.input,
+            },
+        )
+
+
+def _memory(timeline: Timeline, finding: Finding) -> Iterator[RuledOut]:
+    kills = total(timeline.of(OomKilled))
+    if not kills:
+        yield RuledOut(
+            kind=Kind.HOST_OUT_OF_MEMORY,
+            why="the kernel log holds no OOM kill",
+            figures={"oom_kills": 0, "source": _kernel_inputs(timeline)},
+        )
+    refused = total(timeline.of(GpuMemoryExhausted))
+    if not refused and any(True for _ in timeline.of(CudaFailed)):
+        yield RuledOut(
+            kind=Kind.GPU_OUT_OF_MEMORY,
+            why="the engine's log holds no refused allocation",
+            figures={"refused_allocations": 0, "source": _engine_inputs(timeline)},
+        )
+
+
+def _engine_inputs(timeline: Timeline) -> str:
+    return ", ".join(sorted({event.origin.input for event in timeline.of(CudaFailed)})[:3])
+
+
+def _not_a_loss(timeline: Timeline, finding: Finding) -> Iterator[RuledOut]:
+    """For any other answer: what the kernel log says about the bus."""
+    if finding.kind in (Kind.CANNOT_TELL, Kind.NO_FAULT) or not timeline.has_kernel_log():
+        return
+    if finding.kind is Kind.PCIE_LINK_ERRORS:
+        return
+    xids = list(timeline.of(XidReported))
+    if xids and not any(event.code == 79 for event in xids):
+        codes = sorted({event.code for event in xids})
+        yield RuledOut(
+            kind=Kind.DEVICE_LEFT_BUS,
+            why="the kernel log holds Xids and none of them is a loss",
+            figures={"xid_79": 0, "xids_seen": codes, "source": _kernel_inputs(timeline)},
+        )
+
+
+def not_checked(timeline: Timeline, finding: Finding | None) -> Iterator[NotChecked]:
+    """What was not among the inputs and would bear on the answer."""
+    if not timeline.has_kernel_log():
+        yield NotChecked(
+            what="the kernel log",
+            why="none of the inputs holds kernel messages, where a loss or an Xid would stand",
+            how="journalctl -k -b --no-pager > kernel.log   (after a reboot: -b -1)",
+        )
+    if finding is None or finding.kind in (Kind.NO_FAULT, Kind.HOST_OUT_OF_MEMORY):
+        return
+    if finding.kind is Kind.JIT_CACHE_CORRUPT:
+        yield NotChecked(
+            what="the cache on disk",
+            why="a log shows which read failed, not what the file looks like now",
+            how="ls -l the entry's folder: a file of 0 bytes, or cut, is the broken one",
+        )
+        return
+    loss = finding.kind in (Kind.DEVICE_LEFT_BUS, Kind.CANNOT_TELL, Kind.PCIE_LINK_ERRORS)
+    if not loss:
+        return
+    samples = list(timeline.of(GpuSampled))
+    if not samples:
+        yield NotChecked(
+            what="power, temperature and clocks before the failure",
+            why="no samples are among the inputs",
+            how=(
+                "nvidia-smi --query-gpu=timestamp,pci.bus_id,power.draw,power.limit,"
+                "temperature.gpu,clocks_event_reasons.active,pcie.link.gen.current,"
+                "pcie.link.width.current --format=csv -lms 200 > samples.csv   (before the next run)"
+            ),
+        )
+    if finding.kind is Kind.DEVICE_LEFT_BUS and "config-alive" not in finding.tags:
+        pci = str(finding.device) if finding.device else "BUS:DEV.FN"
+        yield NotChecked(
+            what="whether config space still answers",
+            why="no reading of the device after the loss is among the inputs",
+            how=f"setpci -s {pci} VENDOR_ID   (before the reboot: ffff is no answer)",
+        )
+    links = [event for event in timeline.of(LinkStateReported) if event.width is not None]
+    if not links and not any(sample.link_width for sample in samples):
+        pci = str(finding.device) if finding.device else "BUS:DEV.FN"
+        yield NotChecked(
+            what="link generation and width under load",
+            why="no input shows them",
+            how=f"sudo lspci -vvv -s {pci} | grep -E 'LnkCap|LnkSta'   (while the engine works)",
+        )
+    if timeline.clocks is not None and _unjoined(timeline):
+        yield NotChecked(
+            what="the order of lines across the inputs",
+            why="their clocks could not be joined: a stamp without zone or year",
+            how="give --timezone (and --boot-time for uptime stamps)",
+        )
+
+
+def _unjoined(timeline: Timeline) -> bool:
+    """Whether two inputs with stamps cannot be placed on one clock."""
+    stamped: dict[str, list[bool]] = {}
+    for event in timeline.events:
+        if event.stamp is not None:
+            stamped.setdefault(event.origin.input, []).append(timeline.at(event) is not None)
+    return len(stamped) > 1 and not all(any(known) for known in stamped.values())

@@ -1,0 +1,97 @@
+"""Text that is safe to show, cut and wrapped by what it takes up on a screen."""
+
+from __future__ import annotations
+
+import unicodedata
+
+_BLANKS = str.maketrans({"\t": " ", "\n": " ", "\r": " ", "\v": " ", "\f": " "})
+_UNSAFE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+
+
+def printable(text: str) -> str:
+    r"""Return `text` on one line with every control and formatting character written out.
+
+    ESC becomes `\x1b` and a right-to-left override `\u202e`, as text: a log line can neither
+    steer a terminal nor show words in another order than it holds them.
+    """
+    text = text.translate(_BLANKS)
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_spell(letter) for letter in text)
+
+
+def _spell(letter: str) -> str:
+    if unicodedata.category(letter) not in _UNSAFE:
+        return letter
+    code = ord(letter)
+    if code <= 0xFF:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+def width(text: str) -> int:
+    """Columns that `text` takes up: East Asian wide letters count two, combining marks none."""
+    if text.isascii():
+        return len(text)
+    return sum(_columns(letter) for letter in text)
+
+
+def _columns(letter: str) -> int:
+    if unicodedata.combining(letter):
+        return 0
+    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+
+
+def cut(text: str, columns: int) -> str:
+    """Return `text` in at most `columns` columns, with an ellipsis where something is missing."""
+    if width(text) <= columns:
+        return text
+    return _head(text, columns - 1).rstrip() + "…"
+
+
+def _head(text: str, columns: int) -> str:
+    used = 0
+    for index, letter in enumerate(text):
+        used += _columns(letter)
+        if used > columns:
+            return text[:index]
+    return text
+
+
+def wrap(text: str, columns: int) -> list[str]:
+    """Break `text` into lines of at most `columns` columns, at blanks where there are any."""
+    lines: list[str] = []
+    line = ""
+    for word in text.split():
+        if line and width(line) + 1 + width(word) <= columns:
+            line = f"{line} {word}"
+            continue
+        if line:
+            lines.append(line)
+        while width(word) > columns:
+            # A letter wider than the whole line still has to go somewhere.
+            head = _head(word, columns) or word[:1]
+            lines.append(head)
+            word = word[len(head) :]
+        line = word
+    if line:
+        lines.append(line)
+    return lines
+
+
+def fold(text: str, columns: int) -> list[str]:
+    """Break a quote into lines of at most `columns` columns without changing its blanks."""
+    lines = []
+    while width(text) > columns:
+        head = _head(text, columns) or text[:1]
+        blank = head.rfind(" ")
+        if blank > columns // 2:
+            head = head[: blank + 1]
+        lines.append(head.rstrip())
+        text = text[len(head) :]
+    return [*lines, text] if text else lines
+
+
+def count(number: int, noun: str) -> str:
+    """`1 line`, `2 lines`, `1,234 lines`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,0 +1,79 @@
+"""The program did something illegal, and the GPU said so: it is healthy.
+
+What proves it:
+    Xid 13, 31, 69 and their like, with the GPU going on afterwards; a device-side assert; a CUDA
+    error that only a program can cause (700 illegal address, 710 assert, 714 to 718) together
+    with such an Xid. Xid 43 says that the driver ended a program's channel for a fault of its
+    own: with that program's CUDA error it proves it, alone it is likely.
+
+What only supports it:
+    CUDA 700 or 710 to 718 in a program's log without the kernel's side: likely.
+
+What is no proof:
+    CUDA 719, "unspecified launch failure": a lost device prints the same words. With the kernel
+    log and its Xid 43 or 13 at hand it is the program's; without, it cannot be told.
+
+Profilers:
+    nsys, ncu and CUPTI can give 719 on a healthy GPU. One that shows in the log is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuprobe import catalog
+from gpuprobe.diagnosis import Certainty, Kind, Role
+from gpuprobe.events import CudaFailed, DeviceAssertFailed, Event, ProfilerSeen
+from gpuprobe.rules import xids
+from gpuprobe.rules.base import Finding, Rule, certainty_of, moment
+from gpuprobe.timeline import Timeline
+
+OPEN_CODES = frozenset({719, 999})
+"""Codes that belong to the program only when its Xid says so."""
+
+
+def find(timeline: Timeline) -> Sequence[Finding]:
+    """Program faults: those with an Xid a GPU each, the rest in one."""
+    found = xids.findings(
+        timeline, Kind.APPLICATION_FAULT, "is healthy and stopped a program for its own fault"
+    )
+    own = [event for event in timeline.of(CudaFailed) if _is_programs(event)]
+    asserts = list(timeline.of(DeviceAssertFailed))
+    profilers = list(timeline.of(ProfilerSeen))
+    if found:
+        lead = found[0]
+        open_codes = [event for event in timeline.of(CudaFailed) if event.code in OPEN_CODES]
+        words: list[Event] = [*asserts, *own, *open_codes]
+        if words and set(lead.xids) == {43}:
+            # The driver ended the channel, and the program says why: together they prove it.
+            lead.certainty = certainty_of(lead.events(Role.PROOF))
+        lead.cite(Role.SUPPORT, [*asserts, *own], "the program's side of it")
+        lead.cite(Role.CONSEQUENCE, open_codes, "the program's side of it")
+    elif asserts or own:
+        root = sorted([*asserts, *own], key=lambda event: event.origin.order)[0]
+        what = "its own assert fired" if asserts else _words(own[0])
+        finding = Finding(
+            kind=Kind.APPLICATION_FAULT,
+            certainty=certainty_of([root], Certainty.LIKELY),
+            summary=f"The program is at fault {moment(root)}".rstrip() + f": {what} on the GPU",
+            root=root,
+        )
+        finding.cite(Role.PROOF, [*asserts, *own], what)
+        found.append(finding)
+    if profilers and found:
+        found[0].cite(Role.CONTEXT, profilers, "a profiler can give 719 on a healthy GPU")
+    return found
+
+
+def _is_programs(event: CudaFailed) -> bool:
+    if event.code is None:
+        return False
+    known = catalog.cuda_by_code(event.code)
+    return known is not None and known.verdict is Kind.APPLICATION_FAULT
+
+
+def _words(event: CudaFailed) -> str:
+    return f"“{event.message}” (CUDA {event.code})"
+
+
+RULE = Rule(Kind.APPLICATION_FAULT, find)

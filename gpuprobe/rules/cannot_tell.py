@@ -1,0 +1,143 @@
+"""Something failed, and what would decide it was not among the inputs.
+
+When:
+    A CUDA error that a lost GPU and a faulty program print alike (719, 999, 46, 100, 101, 3, 304);
+    an engine that died without saying why; nvidia-smi without a handle for a GPU; an Xid whose
+    meaning is not known; a device-lost error of Vulkan or Direct3D; or only somebody's own words
+    about an Xid or a loss.
+
+What it is worth:
+    It is an honest answer. It comes with the one command whose output would settle the matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gpuprobe.diagnosis import Kind, Role
+from gpuprobe.events import (
+    ConfigSpaceUnreadable,
+    CudaFailed,
+    DriverUnusable,
+    EngineChanged,
+    Event,
+    GpuHung,
+    LossHinted,
+    NvmlReturned,
+    OtherFailed,
+    ProfilerSeen,
+    ProseMentioned,
+    XidReported,
+)
+from gpuprobe.rules import xids
+from gpuprobe.rules.base import Finding, Rule, moment
+from gpuprobe.rules.gpu_hang import API_DRIVERS
+from gpuprobe.timeline import Timeline
+
+DEADLY = frozenset(
+    {"worker-exited", "engine-dead", "failed-to-start", "stopping", "cpu-fallback"}
+)
+"""Life-cycle words that mean an engine is in trouble."""
+
+HARD = ("cuda", "nvml", "gpu", "nccl", "driver")
+"""An exception that mentions one of these is about the GPU's side."""
+
+
+def _failures(timeline: Timeline) -> Iterator[tuple[Event, str]]:
+    for event in timeline.events:
+        match event:
+            case _ if event.setting in ("prose", "code"):
+                continue
+            case CudaFailed():
+                code = f"CUDA {event.code}" if event.code is not None else "a CUDA error"
+                yield event, f"{code}, “{event.message}”, which a healthy GPU can give too"
+            case LossHinted(what=what) if what != "crash-dump":
+                yield event, "words that go with a lost GPU and do not prove it"
+            case NvmlReturned():
+                yield event, f"NVML answered {event.name}"
+            case DriverUnusable():
+                yield event, "no usable GPU, for a reason that is not named"
+            case GpuHung(driver=driver) if driver in API_DRIVERS:
+                yield event, "a lost device in the words of a graphics API"
+            case XidReported() if xids.kind_of(event) is Kind.CANNOT_TELL:
+                yield event, f"Xid {event.code}, whose meaning is not known: not harmless"
+            case ConfigSpaceUnreadable():
+                yield event, "a PCI device that does not answer and may be a GPU"
+            case EngineChanged(what=what) if what in DEADLY:
+                yield event, "the engine stopped working"
+            case OtherFailed(what=what) if any(word in what.lower() for word in HARD):
+                yield event, "an error on the GPU's side"
+            case _:
+                continue
+
+
+def find(timeline: Timeline) -> Sequence[Finding]:
+    """At most one finding: what failed, and that nothing here decides why."""
+    failures = list(_failures(timeline))
+    failures = [
+        (event, says)
+        for event, says in failures
+        if not isinstance(event, ConfigSpaceUnreadable) or event.driver == "vfio-pci"
+    ]
+    prose = [
+        event
+        for event in timeline.all_of(ProseMentioned)
+        if event.topic in ("xid", "loss") and event.setting == "prose"
+    ]
+    if not failures and not prose:
+        return []
+    if not failures:
+        return [_only_prose(prose)]
+    root, says = next(
+        ((event, says) for event, says in failures if isinstance(event, CudaFailed)), failures[0]
+    )
+    finding = Finding(
+        kind=Kind.CANNOT_TELL,
+        certainty=None,
+        summary=f"It cannot be told from these inputs what failed {moment(root)}".rstrip()
+        + f": they hold {says}",
+        root=root,
+        background=True,
+    )
+    finding.cite(Role.SUPPORT, [root], says)
+    for event, words in failures:
+        role = Role.CONSEQUENCE if isinstance(event, EngineChanged) else Role.SUPPORT
+        finding.cite(role, [event], words)
+    others = [event for event in timeline.of(OtherFailed)]
+    finding.cite(Role.CONTEXT, others, "what the program died of")
+    finding.cite(Role.CONTEXT, timeline.of(ProfilerSeen), "a profiler can give 719 by itself")
+    _mention_prose(finding, prose)
+    return [finding]
+
+
+def _mention_prose(finding: Finding, prose: Sequence[ProseMentioned]) -> None:
+    if not prose:
+        return
+    finding.cite(Role.CONTEXT, prose, "somebody's own words, not a log's")
+    first = prose[0]
+    about = f"Xid {first.xid}" if first.xid is not None else "a loss"
+    line = f"line {first.origin.line}" if first.origin.line else "the text"
+    finding.summary += f"; {line} speaks of {about} in prose, which the kernel log would prove"
+    finding.tags.add("prose")
+
+
+def _only_prose(prose: Sequence[ProseMentioned]) -> Finding:
+    first = prose[0]
+    about = f"Xid {first.xid}" if first.xid is not None else "a lost GPU"
+    line = f"line {first.origin.line}" if first.origin.line else "the text"
+    finding = Finding(
+        kind=Kind.CANNOT_TELL,
+        certainty=None,
+        summary=(
+            f"It cannot be told: {line} speaks of {about} in somebody's own words, and no "
+            "machine-made line is among the inputs"
+        ),
+        root=first,
+        background=True,
+        tags={"prose"},
+    )
+    finding.cite(Role.CONTEXT, prose, "somebody's own words, not a log's")
+    return finding
+
+
+RULE = Rule(Kind.CANNOT_TELL, find)

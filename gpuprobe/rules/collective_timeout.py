@@ -1,0 +1,49 @@
+"""A collective or its store timed out, or a peer went away, without a GPU fault in these inputs.
+
+What proves it:
+    NCCL's watchdog, a store or Gloo timeout.
+
+What it is not:
+    The cause. One rank that died, hangs or fell behind makes all the others wait: look at the rank
+    that printed something else first, or that printed nothing at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuprobe.diagnosis import Certainty, Kind, Role
+from gpuprobe.events import CollectiveFailed
+from gpuprobe.rules.base import Finding, Rule, certainty_of, moment
+from gpuprobe.timeline import Timeline
+
+
+def find(timeline: Timeline) -> Sequence[Finding]:
+    """One finding for the group."""
+    events = list(timeline.of(CollectiveFailed))
+    if not events:
+        return []
+    timeouts = [event for event in events if event.what != "peer-gone"]
+    root = (timeouts or events)[0]
+    ranks = sorted({event.rank for event in events if event.rank is not None})
+    who = f" on rank {', '.join(map(str, ranks[:8]))}" if ranks else ""
+    operation = f" {root.operation}" if root.operation else ""
+    limit = f" after {root.timeout_ms / 1000:g} s" if root.timeout_ms else ""
+    what = (
+        f"The collective{operation} timed out{limit}{who}"
+        if timeouts
+        else f"A peer of the collective went away{who}"
+    )
+    finding = Finding(
+        kind=Kind.COLLECTIVE_TIMEOUT,
+        certainty=certainty_of(events, Certainty.CONFIRMED if timeouts else Certainty.LIKELY),
+        summary=f"{what} {moment(root)}".rstrip() + "; these inputs hold no GPU fault behind it",
+        root=root,
+        background=True,
+    )
+    finding.cite(Role.PROOF, timeouts or events, "a rank waited in vain")
+    finding.cite(Role.SUPPORT, events)
+    return [finding]
+
+
+RULE = Rule(Kind.COLLECTIVE_TIMEOUT, find)

@@ -1,0 +1,60 @@
+"""The GPU, or one of its engines, hangs or needs a reset; nothing speaks of bus or firmware.
+
+What proves it:
+    Xid 8, 38, 46, 61, 109 or 158 for a device; amdgpu's ring timeout; a wedged device (xe, i915,
+    amdgpu); a display driver that Windows reset (TDR, bugcheck 0x116).
+
+What is no proof:
+    Vulkan's or Direct3D's "device lost" is printed for a reset, a hang or a loss: with nothing
+    else the answer is that it cannot be told.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from gpuprobe.diagnosis import Certainty, Kind, Role
+from gpuprobe.events import GpuHung
+from gpuprobe.identity import PciAddress
+from gpuprobe.rules import xids
+from gpuprobe.rules.base import Finding, Rule, certainty_of, gpu_name, moment
+from gpuprobe.timeline import Timeline
+
+API_DRIVERS = frozenset({"vulkan", "d3d"})
+
+
+def find(timeline: Timeline) -> Sequence[Finding]:
+    """Hangs, one finding a GPU."""
+    found = xids.findings(timeline, Kind.GPU_HANG, "hung")
+    groups: dict[tuple[str, PciAddress | None], list[GpuHung]] = defaultdict(list)
+    for event in timeline.of(GpuHung):
+        if event.driver not in API_DRIVERS:
+            groups[(event.driver, event.device.slot if event.device else None)].append(event)
+    for driver in {driver for driver, _ in groups}:
+        named = [key for key in groups if key[0] == driver and key[1] is not None]
+        if len(named) == 1 and (driver, None) in groups:
+            groups[named[0]] = sorted(
+                groups[named[0]] + groups.pop((driver, None)), key=lambda e: e.origin.order
+            )
+    for (driver, device), events in groups.items():
+        root = events[0]
+        recovered = any(event.recovered for event in events)
+        best = Certainty.CONFIRMED if device else Certainty.LIKELY
+        name = gpu_name(device)
+        finding = Finding(
+            kind=Kind.GPU_HANG,
+            certainty=certainty_of(events, best),
+            summary=(
+                f"{name[0].upper()}{name[1:]} hung and {driver} "
+                f"{'reset it' if recovered else 'had to act'} {moment(root)}".rstrip()
+            ),
+            root=root,
+            device=device,
+        )
+        finding.cite(Role.PROOF, events, f"{driver}: {root.what}")
+        found.append(finding)
+    return found
+
+
+RULE = Rule(Kind.GPU_HANG, find)

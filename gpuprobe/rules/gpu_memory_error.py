@@ -1,0 +1,55 @@
+"""The GPU's memory has an uncorrectable error, or could not repair itself.
+
+What proves it:
+    Xid 48, 64, 94, 95, 140, 157, 161, 168, 171 or 172 for a device. Xid 94 says that the error was
+    contained: only the program that met it ends. 95 says that it was not.
+
+What only supports it:
+    A program's "uncorrectable ECC error encountered" (CUDA 214) names no device: likely.
+
+What is no proof:
+    Xid 63, 92 and 160 record repairs and corrected errors: at most possible, and no reason to
+    stop an engine. The host's own memory errors (EDAC, MCE) are not the GPU's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuprobe.diagnosis import Certainty, Kind, Role
+from gpuprobe.events import CudaFailed
+from gpuprobe.rules import xids
+from gpuprobe.rules.base import Finding, Rule, moment
+from gpuprobe.timeline import Timeline
+
+CUDA_ECC = 214
+
+
+def find(timeline: Timeline) -> Sequence[Finding]:
+    """Memory errors, one finding a GPU."""
+    found = xids.findings(timeline, Kind.GPU_MEMORY_ERROR, "has a memory error")
+    for finding in found:
+        codes = set(finding.xids)
+        if codes == {94}:
+            finding.tags.add("contained")
+        if codes <= {63, 92, 160}:
+            finding.background = True
+    failures = [event for event in timeline.of(CudaFailed) if event.code == CUDA_ECC]
+    if failures and found:
+        found[0].cite(Role.CONSEQUENCE, failures, "the program's side of it")
+    elif failures:
+        finding = Finding(
+            kind=Kind.GPU_MEMORY_ERROR,
+            certainty=Certainty.LIKELY,
+            summary=(
+                f"A GPU's memory has an uncorrectable error {moment(failures[0])}".rstrip()
+                + "; the program's words do not say which GPU"
+            ),
+            root=failures[0],
+        )
+        finding.cite(Role.PROOF, failures, "CUDA reports an uncorrectable ECC error")
+        found.append(finding)
+    return found
+
+
+RULE = Rule(Kind.GPU_MEMORY_ERROR, find)

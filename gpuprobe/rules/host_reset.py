@@ -1,0 +1,56 @@
+"""The whole machine died without a shutdown.
+
+What proves it:
+    A boot that ends without shutdown lines, followed by another that finds an unclean journal or
+    file system; the firmware's "Previous system reset reason"; NVMe unsafe shutdowns that rose.
+
+What is no proof:
+    One unclean sign alone, without the boot before it: possible. A hang with the reset button
+    pressed looks the same. After a GPU loss somebody usually cuts the power: then it is a
+    consequence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuprobe.diagnosis import Certainty, Kind, Role
+from gpuprobe.events import BootStarted, ShutdownStarted, UncleanEndFound
+from gpuprobe.rules.base import Finding, Rule, certainty_of, moment
+from gpuprobe.timeline import Timeline
+
+TELLING = frozenset({"reset-reason", "last-crash", "bmc"})
+
+
+def find(timeline: Timeline) -> Sequence[Finding]:
+    """One finding for the end of the boot before."""
+    signs = list(timeline.of(UncleanEndFound))
+    if not signs:
+        return []
+    boots = list(timeline.of(BootStarted))
+    orderly = list(timeline.of(ShutdownStarted))
+    two_boots = len({timeline.boot_of(event) for event in (*boots, *signs)}) > 1
+    telling = [sign for sign in signs if sign.what in TELLING]
+    cut = two_boots and not orderly
+    kinds = {sign.what for sign in signs}
+    if not (telling or cut or len(kinds) > 1):
+        return []
+    root = (telling or signs)[0]
+    best = Certainty.LIKELY if (telling or (cut and len(kinds) > 1)) else Certainty.POSSIBLE
+    finding = Finding(
+        kind=Kind.HOST_RESET,
+        certainty=certainty_of(signs, best),
+        summary=(
+            f"The machine went down without a shutdown before {moment(root)[3:]}"
+            if root.stamp
+            else "The machine went down without a shutdown"
+        )
+        + (f" ({root.detail})" if root.detail else ""),
+        root=root,
+        background=True,
+    )
+    finding.cite(Role.PROOF, signs, "unclean end of the boot before")
+    return [finding]
+
+
+RULE = Rule(Kind.HOST_RESET, find)

@@ -1,0 +1,25 @@
+"""HTML around log lines, as forums and e-mails leave it."""
+
+from __future__ import annotations
+
+import html
+import re
+
+_TAG = re.compile(
+    r"</?(?:font|b|strong|span|pre|code|p|br|div|tt|em|blockquote|td|tr|li|ul|ol|samp)(?:\s[^<>]{0,300})?\s*/?>",
+    re.IGNORECASE,
+)
+_ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|nbsp|#\d{1,6}|#x[0-9a-fA-F]{1,5});")
+
+
+def clean_html(text: str) -> str:
+    """The text without formatting tags and with its entities resolved.
+
+    Only tags that format text are known, so `name=<unknown>` and program text stay. Entities are
+    resolved once: `&amp;lt;` becomes `&lt;`.
+    """
+    if "<" in text:
+        text = _TAG.sub("", text)
+    if "&" in text and ";" in text:
+        text = _ENTITY.sub(lambda match: html.unescape(match[0]).replace("\xa0", " "), text)
+    return text

@@ -1,0 +1,134 @@
+"""One JSON object a line: the journal's, Docker's json-file, and what programs log themselves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from gpuprobe.clock import Stamp
+from gpuprobe.sources.framing.base import Framing, Peeled
+from gpuprobe.sources.framing.times import epoch_stamp, iso_stamp
+
+_MESSAGE_KEYS = ("msg", "message", "log", "text", "event", "MESSAGE", "Message", "fields")
+_TIME_KEYS = ("time", "timestamp", "ts", "@timestamp", "asctime", "datetime", "t", "date", "Time")
+_LEVEL_KEYS = ("level", "severity", "levelname", "lvl", "log.level", "priority")
+
+
+def _text(value: object) -> str | None:
+    """A journal field's text: a string, a byte array, or several of them."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and value:
+        if all(isinstance(item, int) and 0 <= item < 256 for item in value):
+            return bytes(value).decode("utf-8", errors="replace")
+        return "\n".join(text for item in value if (text := _text(item)) is not None)
+    return None
+
+
+def _number(value: object) -> int | None:
+    text = _text(value)
+    return int(text) if text and text.isdecimal() and len(text) < 20 else None
+
+
+def journal_record(fields: Mapping[str, object], name: str) -> Peeled | None:
+    """Read a journal entry's fields.
+
+    Args:
+        fields: By their journal names; values as `journalctl -o json` writes them.
+        name: The framing's name.
+    """
+    message = _text(fields.get("MESSAGE"))
+    if message is None:
+        return None
+    real = _number(fields.get("__REALTIME_TIMESTAMP"))
+    if real is None:
+        real = _number(fields.get("_SOURCE_REALTIME_TIMESTAMP"))
+    mono = _number(fields.get("_SOURCE_MONOTONIC_TIMESTAMP"))
+    if mono is None:
+        mono = _number(fields.get("__MONOTONIC_TIMESTAMP"))
+    stamp: Stamp | None = None
+    if real is not None and (wall := epoch_stamp(str(real), real / 1e6)) is not None:
+        monotonic_s = None if mono is None else mono / 1e6
+        stamp = Stamp(str(real), monotonic_s, wall.wall, resolution_s=1e-6)
+    source = _text(fields.get("SYSLOG_IDENTIFIER")) or _text(fields.get("_COMM"))
+    kernel = fields.get("_TRANSPORT") == "kernel" or source == "kernel"
+    pid = _number(fields.get("_PID"))
+    return Peeled(
+        message,
+        name,
+        stamp,
+        host=_text(fields.get("_HOSTNAME")) or None,
+        machine_id=_text(fields.get("_MACHINE_ID")) or None,
+        boot_id=_text(fields.get("_BOOT_ID")) or None,
+        source=source or ("kernel" if kernel else None),
+        pid=pid if pid is not None else _number(fields.get("SYSLOG_PID")),
+        kernel=kernel,
+        ref=_text(fields.get("__CURSOR")),
+        lineless=isinstance(fields.get("MESSAGE"), list),
+    )
+
+
+def _docker(fields: Mapping[str, object]) -> Peeled | None:
+    message, time = fields.get("log"), fields.get("time")
+    if not isinstance(message, str) or not isinstance(time, str) or "stream" not in fields:
+        return None
+    return Peeled(message.rstrip("\r\n"), "docker-json", iso_stamp(time, raw=time))
+
+
+def _when(fields: Mapping[str, object]) -> tuple[bool, Stamp | None]:
+    for key in _TIME_KEYS:
+        value = fields.get(key)
+        if isinstance(value, str):
+            return True, iso_stamp(value, raw=value[:80])
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            seconds = float(value)
+            while seconds > 1e11:  # milli-, micro- or nanoseconds
+                seconds /= 1000.0
+            stamp = epoch_stamp(str(value), seconds, "000") if seconds > 1e8 else None
+            return True, stamp
+    return False, None
+
+
+def _program(fields: Mapping[str, object]) -> Peeled | None:
+    dated, stamp = _when(fields)
+    if not dated and not any(key in fields for key in _LEVEL_KEYS):
+        # Data that happens to be JSON, such as a chat: not a log.
+        return None
+    for key in _MESSAGE_KEYS:
+        value = fields.get(key)
+        if isinstance(value, dict) and key == "fields":
+            value = value.get("message")  # Rust's tracing
+        if isinstance(value, str) and value:
+            return Peeled(value.rstrip("\r\n"), "json-lines", stamp)
+    return Peeled("", "json-lines", stamp)
+
+
+def load_object(text: str) -> dict[str, object] | None:
+    """The JSON object that the text is, or None."""
+    stripped = text.strip()
+    if not stripped.endswith("}"):
+        return None
+    try:
+        value = json.loads(stripped)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _peel(text: str) -> Peeled | None:
+    fields = load_object(text)
+    if not fields:
+        return None
+    if "MESSAGE" in fields and (
+        "__REALTIME_TIMESTAMP" in fields or "_BOOT_ID" in fields or "PRIORITY" in fields
+    ):
+        return journal_record(fields, "journal-json")
+    peeled = _docker(fields) or _program(fields)
+    if peeled is not None and not peeled.rest:
+        if peeled.format == "docker-json":
+            return peeled
+        return Peeled(text, peeled.format, peeled.stamp, final=True)
+    return peeled
+
+
+FRAMINGS = (Framing("json", "{", _peel),)

@@ -1,0 +1,55 @@
+"""What people and tools put before a whole log line: quotes, list marks, `grep -n` numbers."""
+
+from __future__ import annotations
+
+import re
+
+from gpuprobe.sources.framing.base import Framing, Peeled
+
+_QUOTE = re.compile(r"\s*>{1,8} ?(?![>=])")
+_LIST = re.compile(r"\s*(?:[-*+•‣◦] |\d{1,3}[.)] )(?=\S)")
+# The number alone, or `name:number:`; the text behind must not make it a time or an address.
+_GREP = re.compile(
+    r"\s*(?:(?P<file>[\w./+-]{0,200}[A-Za-z][\w./+-]{0,200})[:-])?\d{1,9}[:-](?=[^\d\s]|\d{4}-\d\d-\d\d[T ]|\d{4}/\d\d/\d\d |\d+,\d+,\d+,)"
+)
+_GREP_FILE = re.compile(r"\s*[\w./+-]{0,200}(?:log|syslog|messages|dmesg|\.txt)[\w.-]{0,40}:(?=\S)")
+_TABLE = re.compile(r"\s*[|│┃] ?(?=\S)")
+_CODE = re.compile(r"\s*(?:`{1,3})(?=[^`\s])")
+
+
+def _mark(pattern: re.Pattern[str]) -> Framing:
+    def peel(text: str) -> Peeled | None:
+        match = pattern.match(text)
+        if match is None or match.end() >= len(text):
+            return None
+        return Peeled(text[match.end() :], quoted=True)
+
+    return Framing("mark", _STARTS[pattern], peel, outermost=True)
+
+
+_STARTS = {
+    _QUOTE: ">",
+    _LIST: "-*+•‣◦0123456789",
+    _GREP: "0123456789",
+    _TABLE: "|│┃",
+    _CODE: "`",
+}
+
+
+def _grep_file(text: str) -> Peeled | None:
+    match = _GREP_FILE.match(text)
+    if match is None:
+        return None
+    number = re.compile(r"\d{1,9}[:-](?=\D|\d{4}[-/])").match(text, match.end())
+    return Peeled(text[number.end() if number else match.end() :], quoted=True)
+
+
+FRAMINGS = (
+    _mark(_QUOTE),
+    _mark(_LIST),
+    _mark(_TABLE),
+    _mark(_CODE),
+    _mark(_GREP),
+    Framing("grep-file", "/", _grep_file, outermost=True),
+    Framing("grep-file", "", _grep_file, outermost=True),
+)

@@ -1,0 +1,251 @@
+"""From one input to its events: framing off, words matched, repeats counted."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import takewhile
+
+from gpuprobe.clock import Stamp
+from gpuprobe.clocks import PairedStamps
+from gpuprobe.diagnosis import Input
+from gpuprobe.events import Event, Setting
+from gpuprobe.sources.framing import peel, peel_lines, sniff
+from gpuprobe.sources.record import Record, Window
+from gpuprobe.sources.scan import Scan
+from gpuprobe.sources.setting import is_program_text, judge, looks_pasted
+from gpuprobe.sources.wording import FAMILIES, Family
+
+REPEATS_KEPT = 100
+"""Events of one shape kept one by one; later ones of that shape are only counted."""
+
+_BATCH = 2048
+"""Records read slowly at a time; with the reach either side, what memory holds."""
+
+_PADDING = re.compile(r" {16,}")
+"""Blanks in the middle of words where a terminal wrapped a line at its width."""
+
+_LOGFMT_TIME = re.compile(
+    r'\btime="?(?P<date>\d{4}-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-5]\d)(?:\.\d+)?(?P<zone>Z|[+-]\d\d:\d\d)'
+)
+"""A time with its zone inside a message, beside the prefix's own time (dockerd, ollama)."""
+
+_DIGITS = re.compile(r"\d+")
+
+_MACHINE = tuple(family for family in FAMILIES if family.machine)
+_PROSE = tuple(family for family in FAMILIES if not family.machine)
+NEEDLES = tuple(dict.fromkeys(needle for family in FAMILIES for needle in family.needles))
+"""Every literal that some pattern needs: a line without any of them gives no event."""
+
+_NEEDLES = re.compile("|".join(re.escape(needle) for needle in sorted(NEEDLES)) or r"\Z.")
+
+
+@dataclass(slots=True)
+class Reading:
+    """All that one input gave.
+
+    Attributes:
+        input: The input and how it was read.
+        events: Its events in the order of their lines.
+        paired: Lines stamped by two clocks, for joining clocks.
+        program_text: The input is a program, a patch or a document, not a log.
+    """
+
+    input: Input
+    events: list[Event]
+    paired: list[PairedStamps] = field(default_factory=list)
+    program_text: bool = False
+
+
+class _Collector:
+    """Keeps the first events of a shape and counts the rest."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self._seen: Counter[object] = Counter()
+        self._last: dict[object, int] = {}
+
+    def add(self, pattern_id: str, event: Event) -> None:
+        shape = self._shape(pattern_id, event)
+        self._seen[shape] += 1
+        if self._seen[shape] <= REPEATS_KEPT:
+            self._last[shape] = len(self.events)
+            self.events.append(event)
+            return
+        place = self._last[shape]
+        kept = self.events[place]
+        self.events[place] = dataclasses.replace(
+            kept, count=kept.count + event.count, last=event.origin
+        )
+
+    @staticmethod
+    def _shape(pattern_id: str, event: Event) -> object:
+        code = getattr(event, "code", None)
+        what = getattr(event, "what", None)
+        words = _DIGITS.sub("0", event.origin.text[-120:]) if code is None and what is None else ""
+        return (
+            pattern_id,
+            type(event),
+            event.device,
+            event.host,
+            event.setting,
+            code,
+            _DIGITS.sub("0", what) if isinstance(what, str) else what,
+            words,
+        )
+
+
+class Ingest:
+    """Reads one input's scan into events."""
+
+    def __init__(self, path: str, order: int) -> None:
+        self._path = path
+        self._order = order
+        self._collector = _Collector()
+        self._pairs: list[PairedStamps] = []
+        self._framings: Counter[str] = Counter()
+        self._program_text = False
+
+    def read(self, scan: Scan, notes: list[str]) -> Reading:
+        """All events of the scan, and the input's summary."""
+        head = [record for number, text in scan.head for record in peel(number, text)]
+        self._program_text = is_program_text([record.raw for record in head])
+        for record in head:
+            self._note(record)
+        sniffed = sniff([text for _, text in scan.head])
+        for run in scan.runs():
+            self._read_run(peel_lines(run, sniffed))
+        return Reading(
+            input=Input(
+                path=self._path,
+                format=self._format(sniffed),
+                lines=scan.line_count,
+                notes=tuple(dict.fromkeys(notes)),
+            ),
+            events=self._collector.events,
+            paired=self._pairs,
+            program_text=self._program_text,
+        )
+
+    def _format(self, sniffed: str) -> str:
+        if sniffed != "text" or not self._framings:
+            return sniffed
+        return self._framings.most_common(1)[0][0]
+
+    def _note(self, record: Record) -> None:
+        if record.framed:
+            self._framings[record.framing] += 1
+        if not record.stamps or len(self._pairs) >= REPEATS_KEPT:
+            return
+        stamps = record.stamps
+        if inner := _LOGFMT_TIME.search(record.message):
+            with contextlib.suppress(ValueError):
+                wall = datetime.fromisoformat(inner["date"] + inner["zone"])
+                stamps = (*stamps, Stamp(inner[0], wall=wall))
+        if len(stamps) > 1:
+            self._pairs.append(PairedStamps(self._path, record.host, stamps))
+
+    def _read_run(self, found: Iterable[Record]) -> None:
+        records: list[Record] = []
+        done = 0
+        for record in found:
+            records.append(record)
+            if len(records) - done >= _BATCH + Window.REACH:
+                stop = len(records) - Window.REACH
+                self._read_records(records, done, stop)
+                drop = max(0, stop - Window.REACH)
+                del records[:drop]
+                done = stop - drop
+        self._read_records(records, done, len(records))
+
+    def _read_records(self, records: Sequence[Record], start: int, stop: int) -> None:
+        for index in range(start, stop):
+            if _NEEDLES.search(records[index].message):
+                self._read_record(records, index)
+
+    def _read_record(self, records: Sequence[Record], index: int) -> None:
+        read = False
+        for window, least_end, most_start in self._attempts(records, index):
+            for pattern_id, event in self._match(_MACHINE, window, least_end, most_start):
+                self._keep(pattern_id, event, records[index])
+                read = True
+            if read:
+                return
+        window = self._window(records, index, records[index].message)
+        for pattern_id, event in self._match(_PROSE, window, 0, len(window.text)):
+            event = dataclasses.replace(
+                event,
+                setting=Setting.CODE if self._program_text else Setting.PROSE,
+            )
+            self._keep(pattern_id, event, records[index])
+
+    def _keep(self, pattern_id: str, event: Event, record: Record) -> None:
+        self._note(record)
+        self._collector.add(pattern_id, event)
+
+    def _window(self, records: Sequence[Record], index: int, text: str) -> Window:
+        return Window(records, index, text, self._path, self._order)
+
+    def _attempts(
+        self, records: Sequence[Record], index: int
+    ) -> Iterator[tuple[Window, int, int]]:
+        """Texts to try in turn, with where a match must end at least and start at most.
+
+        A line that a browser, a mail program or a terminal wrapped is tried joined with its
+        unprefixed neighbours; what is found there must reach over the seam, so that nothing is
+        found twice.
+        """
+        message = records[index].message
+        yield self._window(records, index, message), 0, len(message)
+        if _PADDING.search(message):
+            text = _PADDING.sub("", message)
+            yield self._window(records, index, text), 0, len(text)
+        following = list(
+            takewhile(
+                lambda record: not record.framed and record.message.strip(),
+                records[index + 1 : index + 4],
+            )
+        )
+        for glue in (" ", ""):
+            text = message.rstrip()
+            seam = len(text)
+            for record in following:
+                text = f"{text}{glue}{record.message.strip()}"
+                yield self._window(records, index, text), seam + 1, seam
+        if index and not records[index].framed and message.strip():
+            previous = records[index - 1].message.rstrip()
+            if previous and not _NEEDLES.search(previous):
+                for glue in (" ", ""):
+                    text = f"{previous}{glue}{message.strip()}"
+                    seam = len(previous)
+                    yield self._window(records, index - 1, text), seam + 1, seam
+
+    def _match(
+        self, families: Sequence[Family], window: Window, least_end: int, most_start: int
+    ) -> Iterator[tuple[str, Event]]:
+        pasted: bool | None = None
+        for family in families:
+            for pattern, match, event in family.read(window):
+                if match.end() < least_end or match.start() > most_start:
+                    continue
+                if pasted is None:
+                    near = [record.raw for record in self._near(window)]
+                    pasted = looks_pasted(near)
+                setting = judge(
+                    window.record,
+                    match.start(),
+                    match.end(),
+                    window.text,
+                    program_text=self._program_text,
+                    pasted_log=pasted,
+                )
+                yield pattern.id, dataclasses.replace(event, setting=setting)
+
+    @staticmethod
+    def _near(window: Window) -> Sequence[Record]:
+        return [*window.before(24)[::-1], window.record, *window.after(24)]

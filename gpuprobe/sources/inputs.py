@@ -1,0 +1,436 @@
+"""From the paths a user names to streams of bytes: files, folders, archives, stdin, journals.
+
+What cannot or should not be read is a value as well, with the reason and what to try next.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from gpuprobe.errors import InputUnreadableError
+from gpuprobe.sources import journal_file
+from gpuprobe.sources.lines import strip_controls
+from gpuprobe.sources.magic import HEAD, Kind, identify
+from gpuprobe.sources.unpack import (
+    BLOCK,
+    ZIP_MAGIC,
+    Blocks,
+    BlockStream,
+    Budget,
+    Member,
+    compression_of,
+    decompress,
+    peek,
+    read_tar,
+    read_zip,
+)
+
+ARCHIVE_DEPTH = 4
+"""Archives inside archives, and compressions inside compressions, at most."""
+FOLDER_DEPTH = 32
+FILE_LIMIT = 20_000
+"""Files taken from one folder."""
+
+
+@dataclass(slots=True)
+class RawInput:
+    """An input that can be read as a stream of bytes, decompressed.
+
+    A member of an archive and stdin can be opened once, and a member only until the next input
+    is asked for.
+
+    Attributes:
+        path: As reports show it: the file's path, `-`, or `archive!member`.
+        name: Its last part, a hint at what it is.
+        size: Bytes where known: of the text, or of the compressed file.
+        compressed: True when `size` is that of the compressed file.
+        format: A framing's name where the source settles it, else None.
+        notes: What went wrong while it was read; filled by reading.
+    """
+
+    path: str
+    name: str
+    _opener: Callable[[RawInput], Blocks] = field(repr=False)
+    size: int | None = None
+    compressed: bool = False
+    format: str | None = None
+    notes: list[str] = field(default_factory=list)
+
+    def open(self) -> BinaryIO:
+        """The stream, to be read in blocks and closed.
+
+        Raises:
+            InputUnreadableError: It was a one-time stream and is used up, or the file is gone.
+        """
+        try:
+            blocks = self._opener(self)
+        except OSError as error:
+            raise InputUnreadableError(
+                f"{self.path}: {error.strerror or error}", hint="Was it moved while being read?"
+            ) from error
+        return io.BufferedReader(BlockStream(blocks), BLOCK)
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableInput:
+    """An input that is left out.
+
+    Attributes:
+        path: See `RawInput.path`.
+        reason: Why, in a few words.
+        hint: What to try next, or an empty string.
+        expected: True when nobody would look for a log there: an image, a program, a link.
+    """
+
+    path: str
+    reason: str
+    hint: str = ""
+    expected: bool = False
+
+
+Input = RawInput | UnreadableInput
+
+
+def open_inputs(
+    paths: Sequence[str | Path], *, stdin: BinaryIO | None = None
+) -> Iterator[RawInput | UnreadableInput]:
+    """What there is to read behind these paths, in order; folders sorted by name.
+
+    Args:
+        paths: Files, folders, archives; `-` is stdin.
+        stdin: What `-` reads; the process's own when None.
+    """
+    stdin_used = False
+    for path in paths:
+        text = os.fspath(path)
+        if text == "-":
+            if stdin_used:
+                yield UnreadableInput("-", "stdin was named twice", "Name it once.", expected=True)
+                continue
+            stdin_used = True
+            yield from _stdin(stdin)
+        else:
+            yield from _named(text)
+
+
+def _shown(path: str) -> str:
+    """A path fit for every output: file names may hold any bytes."""
+    return strip_controls(os.fsencode(path).decode("utf-8", errors="backslashreplace"))
+
+
+def _stdin(stdin: BinaryIO | None) -> Iterator[Input]:
+    stream = sys.stdin.buffer if stdin is None else stdin
+    budget = Budget()
+    yield from _expand("-", "-", budget.count(_blocks(stream, None)), budget, 0)
+
+
+def _blocks(stream: BinaryIO, limit: int | None) -> Blocks:
+    """A stream's blocks, not beyond the size it had when it was opened."""
+    read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
+    left = limit
+    while left is None or left > 0:
+        block = read(BLOCK if left is None else min(BLOCK, left))
+        if not block:
+            return
+        if left is not None:
+            left -= len(block)
+        yield block
+
+
+def _named(path: str) -> Iterator[Input]:
+    try:
+        mode = Path(path).stat().st_mode
+    except FileNotFoundError:
+        yield UnreadableInput(path, "there is no such file", "Check the path's spelling.")
+        return
+    except (OSError, ValueError) as error:
+        yield _refused(path, error)
+        return
+    if stat.S_ISDIR(mode):
+        yield from _folder(path)
+    elif stat.S_ISFIFO(mode) and _is_descriptor(path):
+        # `gpuprobe diagnose <(ssh host dmesg)`: a pipe that somebody is writing to.
+        with open(path, "rb") as stream:  # noqa: PTH123 - a descriptor, not a file
+            budget = Budget()
+            yield from _expand(path, path, budget.count(_blocks(stream, None)), budget, 0)
+    else:
+        yield from _file(path)
+
+
+def _is_descriptor(path: str) -> bool:
+    return path.startswith(("/dev/fd/", "/proc/self/fd/", "/dev/stdin"))
+
+
+def _refused(path: str, error: Exception) -> UnreadableInput:
+    if isinstance(error, PermissionError):
+        return UnreadableInput(path, "no permission to read it", "Try with sudo.")
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return UnreadableInput(path, reason, "Check that the file is there and readable.")
+
+
+def _folder(root: str) -> Iterator[Input]:
+    """Every regular file below, sorted; links are not followed, so no loop can form."""
+    count = 0
+    pending: list[tuple[str, int]] = [(root, 0)]
+    real_root = os.path.realpath(root)
+    while pending:
+        folder, depth = pending.pop()
+        try:
+            with os.scandir(folder) as found:
+                entries = sorted(found, key=lambda entry: entry.name)
+        except OSError as error:
+            yield _refused(folder, error)
+            continue
+        subfolders: list[tuple[str, int]] = []
+        for entry in entries:
+            try:
+                is_link = entry.is_symlink()
+                is_folder = entry.is_dir(follow_symlinks=False)
+            except OSError as error:
+                yield _refused(entry.path, error)
+                continue
+            if is_link:
+                outside = _link_out(entry.path, real_root)
+                if outside is not None:
+                    yield outside
+            elif is_folder:
+                if depth < FOLDER_DEPTH:
+                    subfolders.append((entry.path, depth + 1))
+                else:
+                    yield UnreadableInput(
+                        entry.path, f"more than {FOLDER_DEPTH} folders deep", "Name it itself."
+                    )
+            else:
+                count += 1
+                if count > FILE_LIMIT:
+                    yield UnreadableInput(
+                        root, f"more than {FILE_LIMIT} files in it", "Name the logs themselves."
+                    )
+                    return
+                yield from _file(entry.path, follow=False)
+        pending.extend(reversed(subfolders))
+
+
+def _link_out(path: str, real_root: str) -> UnreadableInput | None:
+    """A link inside the folder needs no word: what it points to is read itself."""
+    target = os.path.realpath(path)
+    if target == real_root or target.startswith(real_root.rstrip(os.sep) + os.sep):
+        return None
+    return UnreadableInput(
+        path, "a link that leads out of the folder", "Name its target itself.", expected=True
+    )
+
+
+def _open_file(path: str, follow: bool = True) -> BinaryIO:
+    """The file, opened without waiting; a FIFO put there meanwhile cannot block."""
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+    flags |= getattr(os, "O_BINARY", 0) | (0 if follow else getattr(os, "O_NOFOLLOW", 0))
+    return os.fdopen(os.open(path, flags), "rb", buffering=0)
+
+
+_SPECIAL = (
+    (stat.S_ISFIFO, "a FIFO", "Write what comes out of it to a file, or pipe it in with -."),
+    (stat.S_ISSOCK, "a socket", ""),
+    (stat.S_ISCHR, "a device", "Save its text first, such as: dmesg > kernel.log"),
+    (stat.S_ISBLK, "a block device", ""),
+)
+
+
+def _file(path: str, follow: bool = True) -> Iterator[Input]:
+    name = Path(path).name
+    if name.endswith((".gpuprobe-wal", ".gpuprobe-shm")):
+        return
+    try:
+        mode = Path(path).stat(follow_symlinks=follow).st_mode
+        for test, reason, hint in _SPECIAL:
+            if test(mode):
+                yield UnreadableInput(path, reason, hint, expected=not follow)
+                return
+        stream = _open_file(path, follow)
+    except (OSError, ValueError) as error:
+        yield _refused(path, error)
+        return
+    with stream:
+        try:
+            size = os.fstat(stream.fileno()).st_size
+            # procfs and sysfs say 0 for files that have text.
+            head, _ = peek(_blocks(stream, size or None), HEAD)
+        except OSError as error:
+            yield _refused(path, error)
+            return
+        kind = identify(head, name)
+        if kind is Kind.TEXT:
+            yield RawInput(path, name, _plain_opener(path, follow, size or None), size=size)
+            return
+        if kind is Kind.JOURNAL:
+            yield _journal_file_input(path, name, path)
+            return
+        budget = Budget()
+        try:
+            stream.seek(0)
+        except OSError as error:
+            yield _refused(path, error)
+            return
+        blocks = budget.count(_blocks(stream, size or None))
+        if compression_of(head) is not None:
+            reopen = _compressed_opener(path, follow, size)
+            yield from _expand(path, name, blocks, budget, 0, reopen=reopen, size=size)
+        else:
+            yield from _expand(path, name, blocks, budget, 0, size=size)
+
+
+def _plain_opener(path: str, follow: bool, size: int | None) -> Callable[[RawInput], Blocks]:
+    def opener(_: RawInput) -> Blocks:
+        return _closing(_open_file(path, follow), size)
+
+    return opener
+
+
+def _closing(stream: BinaryIO, size: int | None) -> Blocks:
+    with stream:
+        yield from _blocks(stream, size)
+
+
+def _compressed_opener(path: str, follow: bool, size: int) -> Callable[[RawInput], Blocks]:
+    """Opens a file that is compressed, maybe more than once, and no archive inside."""
+
+    def opener(raw: RawInput) -> Blocks:
+        budget = Budget()
+        blocks: Blocks = budget.count(_closing(_open_file(path, follow), size))
+        for _ in range(ARCHIVE_DEPTH):
+            head, blocks = peek(blocks, HEAD)
+            compression = compression_of(head)
+            if compression is None:
+                break
+            blocks = decompress(blocks, compression, raw.notes, budget)
+        return blocks
+
+    return opener
+
+
+def _once(blocks: Blocks, path: str) -> Callable[[RawInput], Blocks]:
+    used = False
+
+    def opener(_: RawInput) -> Blocks:
+        nonlocal used
+        if used:
+            raise InputUnreadableError(
+                f"{path} can be read only once", hint="Unpack it to a file first."
+            )
+        used = True
+        return blocks
+
+    return opener
+
+
+def _expand(
+    path: str,
+    name: str,
+    blocks: Blocks,
+    budget: Budget,
+    depth: int,
+    *,
+    reopen: Callable[[RawInput], Blocks] | None = None,
+    size: int | None = None,
+) -> Iterator[Input]:
+    """What a stream turns out to be: text, or something with more inputs in it."""
+    notes: list[str] = []
+    compressed = False
+    while True:
+        try:
+            head, blocks = peek(blocks, HEAD)
+        except (OSError, ValueError) as error:
+            yield _refused(path, error)
+            return
+        compression = compression_of(head)
+        if compression is None:
+            break
+        if depth >= ARCHIVE_DEPTH:
+            yield _too_deep(path)
+            return
+        depth += 1
+        compressed = True
+        blocks = decompress(blocks, compression, notes, budget)
+    kind = identify(head, name)
+    if kind is Kind.TEXT:
+        if compressed and not head and notes:
+            yield UnreadableInput(path, notes[0], "Copy or download the file again.")
+            return
+        opener = reopen or _once(blocks, path)
+        raw = RawInput(path, name, opener, size=size, compressed=compressed)
+        if reopen is None:
+            raw.notes = notes
+        yield raw
+    elif kind is Kind.JOURNAL:
+        yield _journal_stream(path, name, blocks)
+    elif kind is Kind.ARCHIVE:
+        if depth >= ARCHIVE_DEPTH:
+            yield _too_deep(path)
+            return
+        members = (
+            read_zip(blocks, notes, budget)
+            if head.startswith(ZIP_MAGIC)
+            else read_tar(blocks, notes)
+        )
+        yield from _members(path, members, notes, budget, depth + 1)
+    else:
+        yield UnreadableInput(path, kind.reason, kind.hint, expected=kind.expected)
+
+
+def _members(
+    path: str, members: Iterator[Member], notes: list[str], budget: Budget, depth: int
+) -> Iterator[Input]:
+    for member in members:
+        inner = f"{path}!{_shown(member.name)}"
+        if member.problem:
+            hint = "Unpack it yourself and name the file." if "link" not in member.problem else ""
+            yield UnreadableInput(inner, member.problem, hint, expected="link" in member.problem)
+            continue
+        size = member.size
+        name = member.name.rpartition("/")[2]
+        yield from _expand(inner, name, member.blocks, budget, depth, size=size)
+        if budget.spent:
+            break
+    for note in dict.fromkeys(notes):
+        yield UnreadableInput(path, note, "Copy or download the archive again if it is not whole.")
+
+
+def _too_deep(path: str) -> UnreadableInput:
+    return UnreadableInput(
+        path, f"more than {ARCHIVE_DEPTH} archives inside one another", "Unpack the outer ones."
+    )
+
+
+_NO_JOURNALCTL = "a binary journal, and journalctl is missing here"
+
+
+def _journal_file_input(path: str, name: str, real_path: str) -> Input:
+    """A binary journal file, read through journalctl."""
+    if not journal_file.available():
+        return UnreadableInput(path, _NO_JOURNALCTL, journal_file.HINT)
+    return RawInput(
+        path,
+        name,
+        lambda raw: journal_file.read_blocks(real_path, raw.notes),
+        format="journal-binary",
+    )
+
+
+def _journal_stream(path: str, name: str, blocks: Blocks) -> Input:
+    """A binary journal inside an archive or a pipe: journalctl needs it as a file."""
+    if not journal_file.available():
+        return UnreadableInput(path, _NO_JOURNALCTL, journal_file.HINT)
+    once = _once(blocks, path)
+    return RawInput(
+        path,
+        name,
+        lambda raw: journal_file.read_stream(once(raw), raw.notes),
+        format="journal-binary",
+    )

@@ -1,0 +1,184 @@
+"""From blocks of bytes to numbered lines of clean text.
+
+Lines are counted as `str.splitlines` counts them, so that a line number means the same to every
+Python reader of the file: a lone carriage return of a progress bar ends a line too.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterable, Iterator
+
+PIECE_LIMIT = 65_536
+"""Longest text given out at once, in characters; a longer line comes in several pieces."""
+
+_BOMS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+_ENDS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
+
+# The same ends as UTF-8 bytes. Each starts with a byte that starts a character wherever it
+# stands, so counting bytes counts the ends even beside broken sequences.
+_BYTE_ENDS = (b"\x0b", b"\x0c", b"\x1c", b"\x1d", b"\x1e", b"\xc2\x85")
+_WIDE_ENDS = (b"\xe2\x80\xa8", b"\xe2\x80\xa9")
+
+_ESCAPES = re.compile(
+    r"""
+    (?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]                     # CSI: colours, cursor moves
+    | (?:\x1b\]|\x9d)[^\x07\x1b\x9c]{0,2048}(?:\x07|\x1b\\|\x9c)?  # OSC: titles, links
+    | \x1b[PX^_][^\x1b]{0,2048}(?:\x1b\\)?               # DCS, SOS, PM, APC
+    | \x1b[ -/]*[0-~]                                    # two-character escapes
+    | (?:\\{1,2}u001[bB]|\\{1,2}x1[bB]|\\{1,2}033|\\{1,2}e|\#033)\[[0-9;:?]*[A-Za-z]
+    | \^\[\[[0-9;]*[mK]                                  # as `cat -v` writes it
+    """,
+    re.VERBOSE,
+)
+# NUL and the other controls but tab, the byte order mark, and the marks that turn the writing
+# direction (a log line could be made to read differently from what it says).
+_CONTROLS = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\ufeff\u202a-\u202e\u2066-\u2069]")
+
+
+def strip_controls(text: str) -> str:
+    r"""The text without terminal escapes and control characters; tabs stay.
+
+    Escapes are taken off in the forms that loggers write them in, too: `\u001b[31m`, `\x1b[31m`,
+    `#033[31m` (rsyslog) and `^[[31m`.
+    """
+    if text.isprintable() and "\\" not in text and "#033" not in text and "^[" not in text:
+        return text
+    return _CONTROLS.sub("", _ESCAPES.sub("", text))
+
+
+def sniff_encoding(head: bytes) -> str:
+    """The codec for an input that begins with `head`: UTF-8, or UTF-16 or 32 where it shows."""
+    for bom, name in _BOMS:
+        if head.startswith(bom):
+            return name
+    sample = head[:4096]
+    half = len(sample) // 2
+    if half >= 8:
+        # Mostly Latin text in UTF-16 has a NUL in every second byte.
+        even, odd = sample[0 : 2 * half : 2].count(0), sample[1 : 2 * half : 2].count(0)
+        if odd > 0.4 * half and even < 0.05 * half:
+            return "utf-16-le"
+        if even > 0.4 * half and odd < 0.05 * half:
+            return "utf-16-be"
+    return "utf-8"
+
+
+def decode(region: bytes, encoding: str = "") -> str:
+    """Some bytes as text; what the codec does not know becomes U+FFFD.
+
+    Args:
+        region: Bytes that start at a character's start.
+        encoding: As `sniff_encoding` said for the input; sniffed from the region when empty.
+    """
+    return region.decode(encoding or sniff_encoding(region), errors="replace")
+
+
+def count_line_ends(data: bytes) -> int:
+    """How many lines end in these UTF-8 bytes, as `str.splitlines` counts.
+
+    A carriage return at the very end counts, so cut blocks behind a line feed.
+    """
+    found = data.count(b"\n")
+    returns = data.count(b"\r")
+    if returns:
+        found += returns - data.count(b"\r\n")
+    for end in _BYTE_ENDS:
+        found += data.count(end)
+    if data.count(b"\xe2"):
+        found += sum(data.count(end) for end in _WIDE_ENDS)
+    return found
+
+
+class Lines:
+    """Numbered lines of an input, made from its blocks with bounded memory.
+
+    Iterating gives `(line number from 1, text without its end, clean)`. A line longer than
+    `PIECE_LIMIT` characters comes as several texts with the same number.
+
+    Attributes:
+        line: Number of the line given last; after the end, how many lines there were.
+        encoding: The codec in use, known after the first block.
+    """
+
+    def __init__(
+        self,
+        blocks: Iterable[bytes],
+        *,
+        first_line: int = 1,
+        encoding: str = "",
+        clean: bool = True,
+    ) -> None:
+        self._blocks = blocks
+        self._clean = clean
+        self.line = first_line - 1
+        self.encoding = encoding
+
+    def __iter__(self) -> Iterator[tuple[int, str]]:
+        clean = strip_controls if self._clean else str
+        number = self.line + 1
+        pending = ""
+        for text in self._texts():
+            pieces = (pending + text).splitlines(keepends=True)
+            pending = ""
+            # The last piece may go on in the next block, and so may a carriage return there.
+            if pieces and (pieces[-1][-1] not in _ENDS or pieces[-1][-1] == "\r"):
+                pending = pieces.pop()
+            for piece in pieces:
+                self.line = number
+                for part in _parts(_without_end(piece)):
+                    yield number, clean(part)
+                number += 1
+            while len(pending) > 2 * PIECE_LIMIT:
+                self.line = number
+                yield number, clean(pending[:PIECE_LIMIT])
+                pending = pending[PIECE_LIMIT:]
+        if pending:
+            self.line = number
+            for part in _parts(_without_end(pending)):
+                yield number, clean(part)
+
+    def _texts(self) -> Iterator[str]:
+        blocks = iter(self._blocks)
+        head = b""
+        for block in blocks:
+            head += block
+            if len(head) >= 64:
+                break
+        if not self.encoding:
+            self.encoding = sniff_encoding(head)
+        decoder = codecs.getincrementaldecoder(self.encoding)(errors="replace")
+        for start in range(0, len(head), 1 << 20):
+            yield decoder.decode(head[start : start + (1 << 20)])
+        for block in blocks:
+            yield decoder.decode(block)
+        yield decoder.decode(b"", final=True)
+
+
+def split_lines(text: str, first_line: int = 1) -> Iterator[tuple[int, str]]:
+    """Numbered clean lines of a text that is in memory already."""
+    for number, line in enumerate(text.splitlines(), start=first_line):
+        for part in _parts(line):
+            yield number, strip_controls(part)
+
+
+def _without_end(piece: str) -> str:
+    if piece.endswith("\r\n"):
+        return piece[:-2]
+    return piece[:-1] if piece[-1] in _ENDS else piece
+
+
+def _parts(line: str) -> Iterator[str]:
+    if len(line) <= PIECE_LIMIT:
+        yield line
+        return
+    for start in range(0, len(line), PIECE_LIMIT):
+        yield line[start : start + PIECE_LIMIT]

@@ -1,0 +1,316 @@
+"""In what surroundings words stand: a log, alone on a line, somebody's sentence, or program text.
+
+Three questions are answered here, all from text alone:
+
+- `judge`: may the words found in a line prove anything?
+- `is_program_text`: is the whole input a program, a patch, a rule file or documentation?
+- `looks_pasted`: are the lines around plainly a log that was pasted without its prefixes?
+
+A wrong "log" sends somebody to buy hardware, so doubt goes towards prose and code.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from gpuprobe.events import Setting
+from gpuprobe.sources.record import Record
+
+_NEAR = 60
+"""How far from the words found a regex's or a format's characters still speak of them."""
+
+# --- Program text inside a line --------------------------------------------------------------
+
+_TEMPLATE = re.compile(
+    r"\\d[+*{)\]]|\\s[+*]|\\w[+*]|\\\(|\\\[|\(\?[:P<=!i]|\.\*|\.\+|\[0-9|\[\^|\[a-f"
+    r"|(?<![\d.])%(?:0?\d+)?(?:l{0,2}|h{0,2}|z)[dsxXup]\b|(?<![\w$\"])\{\d?\}|\{[a-z_]+(?:![rs])?\}|\$\{\w+\}|\{\{"
+    r"|<(?:bdf|pci|pci-?id|bus-?id|address|xid|code|n|number|xx)>"
+)
+"""A regular expression's, a format's or a placeholder's characters."""
+
+_SEARCHES = re.compile(
+    r"\b(?:z|e|f|rip)?grep\b|\brg\b \S|\bawk\b|\bsed -|\bCOMMAND=|\bproctitle=|--grep|journalctl \S"
+    r"|\b(?:[Mm]onitor(?:ing|s)?|[Ww]atch(?:ing|es)?|[Cc]heck(?:ing|s)?|[Ll]ook(?:ing|s)?|[Ss]earch(?:ing|es)?|[Ss]cann?(?:ing|s)?|[Ll]isten(?:ing|s)?|[Tt]rigger(?:s|ed)?|[Ff]ilter(?:ing|s)?) (?:\S+ ){0,4}?(?:for|on)\b"
+    r"|\b(?:[Pp]atterns?|[Rr]egexp?s?|[Mm]atcher|[Rr]ules?|[Aa]lert(?:s|name)?|expr|keywords?|needles?|filters?|query|signatures?)\b[\"']?\s*(?:\([^)]*\))?\s*(?:[:=~]|for\b|\"|')"
+    r"|\|[=~] ?[\"`]"
+)
+"""Somebody searches for the words, or configures a search."""
+
+_CALL = re.compile(r"(?P<name>[\w.:!>]+)\s*\(\s*(?:[^()\"']*[,\s]\s*)?(?:[rbfuRBFUL]{0,2})[\"']\Z")
+_RAISED = re.compile(r"(?:Error|Exception|Err|Failure|Fault|Warning|Status|Some|Exit|Lost)\Z")
+_ASSIGNED = re.compile(
+    r"[\w\])*]\s*(?:\s[:+]?=\s|:=\s*|=>\s*|==\s*|!=\s*)(?:[rbfuRBFUL]{0,2})[\"'`]\Z"
+)
+_KEYED = re.compile(r"(?P<key>[\w.-]+)=(?:\\?[\"'])\Z")
+_STATEMENT = re.compile(
+    r"^\s*(?:return|case|assert|raise|throw|if|elif|while|const|static|let|var|echo|printf|print|puts|#define|#\s*define)\b[ (]"
+)
+_COMMENT = re.compile(r"(?:^|\s)(?://|/\*|<!--)\s?|^\s*(?:#|;|--)\s+(?!\w+@)")
+_LITERAL_ITEM = re.compile(r"^\s*[\[({]?\s*(?:[rbfu]?[\"'])")
+
+_LOG_KEYS = frozenset(
+    "msg message error err log text reason description line event details detail stderr stdout "
+    "output exception cause last_error status MESSAGE errmsg error_message body".split()
+)
+
+_CODE_ROW = re.compile(
+    r"^\s*\|?\s*[*_`\"]*(?:[Xx][Ii][Dd]\s*)?\d{1,3}[*_`\"]*\s*(?:\||,|;|\t)\s*[*_`\"]*(?P<words>[A-Za-z])"
+)
+_DATE_CELL = re.compile(
+    r"\d{1,4}[/-]\w{2,3}[/-]\d{2,4}|\b\d\d:\d\d:\d\d|\b[A-Z][a-z]{2}-\d\d-\d{4}"
+)
+_MARKUP = re.compile(r"<(?:td|th|tr|li|dt|dd|code|option)\b[^>]*>", re.IGNORECASE)
+
+# --- People's sentences ----------------------------------------------------------------------
+
+_PERSON = re.compile(
+    r"\b(?:I(?:'m|'ve|'d|'ll|’m|’ve)?(?= [a-z])|[Mm]y|[Ww]e(?:'re|'ve|’re|’ve)?|[Oo]urs?|me|[Yy]ou(?:'re|r)?|[Tt]hey|[Ss]omeone|[Aa]nyone|[Ee]verybody"
+    r"|[Ii]ch|[Ww]ir|[Mm]eine?[rmns]?|habe|bekomme|j'ai|[Nn]ous|[Tt]engo|[Mm]inha|[Mm]eu|[Ee]stoy)\b"
+)
+"""Nobody but a person speaks of himself or to somebody."""
+
+_FIRST_PERSON = re.compile(
+    r"\b(?:I(?:'m|'ve|'d|’m|’ve)?(?= [a-z])|[Mm]y|[Ww]e(?:'re|'ve|’re|’ve)?|[Oo]urs?|me|[Ss]omeone|[Aa]nyone)\b"
+)
+"""The same behind the words, where programs speak to "you" as well."""
+
+_TELLING = re.compile(
+    r"\be\.g\.|\bi\.e\.|\b(?:such as|[Ss]hows?|showing|showed|[Ss]ays?|said|saying|[Ss]aw|[Ss]ees?|seeing|complain(?:s|ed|ing)?|[Mm]entions?|so-called|"
+    r"known as|similar to|[Aa]ccording to|[Ss]ometimes|[Ss]uddenly|[Uu]sually|[Oo]ften|[Hh]ello|[Hh]i all|[Tt]hanks|[Ee]xample|zeigt|meldet|affiche|muestra|mostra)\b"
+    r"|\bprompt[\"']?\s*[:=]|\"role\"\s*:"
+)
+"""Words that introduce a quotation."""
+
+_LINKING = re.compile(
+    r"\b(?:[Tt]he|[Aa]n?|[Tt]his|[Tt]hat|[Tt]hese|[Ww]hen(?:ever)?|[Ii]f|[Bb]ecause|[Bb]ut|[Aa]lso|[Tt]hen|[Aa]bout|[Gg]ets?|[Gg]ot|[Gg]etting|[Gg]ives?|[Cc]alled|"
+    r"[Ll]ike|[Aa]nd|[Oo]r|[Ii]s|[Aa]re|[Ww]as|[Ww]ere|[Mm]eans?|[Cc]auses?|[Cc]ausing|[Aa]fter|[Bb]efore|[Ss]ince|[Ww]ith|[Ff]ix(?:es|ed)?|[Hh]andles?|[Oo]n|[Dd]ue|[Vv]ia|"
+    r"[Dd]etects?|[Aa]dd(?:s|ed)?|[Dd]er|[Dd]ie|[Dd]as|[Ee]in|[Uu]nd|[Ll]es?|[Uu]ne?|[Ee]l|[Uu]na|[Cc]on|[Oo]s|[Cc]om)\b"
+)
+"""Words of any sentence; a program's sentence ends in a colon before the error it quotes."""
+
+_GOES_ON = re.compile(
+    r"^[\"'`)]?\s+(?:when|while|after|every|since|because|but|if|with|whenever|until|randomly|and|or|then|errors?|happens?|occurs?|appears?|is|are|was|means|can|could|"
+    r"may|might|should|would|usually|often|again|on|during|indicates?|messages?|issue|problem)\b(?:\s+[A-Za-z][\w'-]*){1,}"
+)
+"""The sentence goes on behind the words, without a stop between."""
+
+_FOREIGN = re.compile(r"[\u0400-\u04ff\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]{2}")
+
+_BARE_MARKS = " \t>|*•-–+#`\"'([{_~"
+
+
+def judge(
+    record: Record,
+    match_start: int,
+    match_end: int,
+    text: str,
+    *,
+    program_text: bool,
+    pasted_log: bool,
+) -> Setting:
+    """In what surroundings the words at `text[match_start:match_end]` stand.
+
+    Args:
+        record: The line, or the first of those that `text` was joined from.
+        match_start: Where a pattern's match begins in `text`.
+        match_end: Where it ends.
+        text: The message, or several joined.
+        program_text: What `is_program_text` said of the input.
+        pasted_log: What `looks_pasted` said of the lines around.
+    """
+    if program_text:
+        return Setting.CODE
+    head, tail = text[:match_start], text[match_end:]
+    if _is_code(record, head, text[match_start:match_end], tail):
+        return Setting.CODE
+    if not record.kernel and _is_prose(record, head, text[match_start:match_end], tail):
+        return Setting.PROSE
+    return Setting.LOG if record.framed or pasted_log else Setting.BARE
+
+
+def _is_code(record: Record, head: str, words: str, tail: str) -> bool:
+    if record.kernel:
+        # The kernel quotes nothing but commands; what is glued before its words is its own.
+        return bool(re.search(r"\b(?:proctitle|cmd|comm|COMMAND)=", head))
+    near = head[-_NEAR:] + words[: 4 * _NEAR] + tail[:_NEAR]
+    if _TEMPLATE.search(near) and not near.lstrip().startswith('{"'):
+        return True
+    if _SEARCHES.search(head) or _in_row_of_codes(record, head) or _MARKUP.search(head[-40:]):
+        return True
+    if re.match(r"[\"'`]?\s*(?:\bin\b \w+[.:)]|=> |-> )", tail):
+        return True
+    return _in_literal(record, head, words, tail)
+
+
+def _in_row_of_codes(record: Record, head: str) -> bool:
+    """True in a row such as `| 79 | GPU has fallen off the bus | ... |` of a list of codes."""
+    if record.framed:
+        return False
+    for line in (record.raw, record.message):
+        row = _CODE_ROW.match(line)
+        if row and not _DATE_CELL.search(line) and not re.search(r"\bpid=", line):
+            return True
+    return False
+
+
+def _in_literal(record: Record, head: str, words: str, tail: str) -> bool:
+    """True inside a string of source code; a log's own quotes (JSON, key=value) do not count."""
+    if not record.framed and _COMMENT.search(head):
+        return True
+    quote = max(head.rfind('"'), head.rfind("'"), head.rfind("`"))
+    if quote < 0:
+        starts = words.lstrip()[:1]
+        if record.framed or starts not in "\"'" or not starts:
+            return bool(_STATEMENT.match(head)) and not record.framed
+        quote = len(head) + words.index(starts)
+    opened = (head + words)[: quote + 1]
+    if call := _CALL.search(opened):
+        return not _RAISED.search(call["name"])
+    if _ASSIGNED.search(opened) and not record.framed:
+        return True
+    if keyed := _KEYED.search(opened):
+        return keyed["key"].split(".")[-1].lower() not in _LOG_KEYS and not record.framed
+    if record.framed:
+        return False
+    if _STATEMENT.match(opened):
+        return True
+    whole = (words + tail).rstrip()
+    return (
+        bool(_LITERAL_ITEM.match(head or words))
+        and whole.endswith(('",', "',", '")', "')", '"]', "']", '";', "';", '"),', '"}', '"},'))
+        and not _is_json_pair(opened)
+    )
+
+
+def _is_json_pair(opened: str) -> bool:
+    """True for `{"message": "`: data that a program printed."""
+    return bool(re.search(r"\"[\w.-]+\"\s*:\s*\"\Z", opened))
+
+
+def _is_prose(record: Record, head: str, words: str, tail: str) -> bool:
+    before = head.strip(_BARE_MARKS)
+    if _PERSON.search(before) or _FIRST_PERSON.search(tail[:200]) or _TELLING.search(before):
+        return True
+    # A match may have swallowed the end of the line.
+    if re.search(r"\bI [a-z]|\b[Mm]y [a-z]|\b[Ww]e [a-z]", words):
+        return True
+    if record.framed:
+        return False
+    if _FOREIGN.search(before) or _FOREIGN.search(tail):
+        return True
+    if (
+        before
+        and not before.endswith((":", "=", "]", ")", ">", "|", ";", ","))
+        and _LINKING.search(before)
+    ):
+        return True
+    return bool(_GOES_ON.match(tail))
+
+
+# --- Whole inputs ----------------------------------------------------------------------------
+
+_LOG_LINE = re.compile(
+    r"^\s*(?:[>|*+-] ?|\d+[:.)-] ?)?(?:\[ *\d+\.\d{3,6}\]|<\d{1,3}>|[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d|\S{2,5}\.? +\d{1,2} \d\d:\d\d:\d\d|\d{4}[-/]\d\d[-/]\d\d[T ,]+\d\d:\d\d"
+    r"|\[?\d\d:\d\d:\d\d|\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d|NVRM: |nvidia-nvswitch\d|[IWEF]\d{4} \d\d:\d\d|(?:INFO|WARNING|ERROR|CRITICAL|DEBUG) +\d\d-\d\d|\d,\d+,\d+,[-c+];|\(?\w+ pid=\d+)"
+)
+_PROMPT = re.compile(
+    r"^\s*(?:\([\w.-]+\) ?)?(?:\[?[\w.-]+@[\w.-]+[^$#>]{0,60}[$#>] ?\S|[A-Z]:\\[^>]*>\s*\S|PS [A-Z]:\\[^>]*>|\$ [a-z./]|# (?:dmesg|nvidia-smi|journalctl|lspci|uname|cat|lsmod)\b)"
+)
+_MACHINE_OUTPUT = re.compile(
+    r"^\s*(?:Traceback \(most recent call last\)|\+[-=]{15,}|\|[=-]{15,}|=+NVSMI LOG=+|File \".+\", line \d+|#\d+ +0x[0-9a-f]{6,}|```|~~~)"
+)
+_TOKEN = re.compile(
+    r"\b[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\b|GPU-[0-9a-f]{8}-|/[\w./-]+\.\w+:\d+|\+0x[0-9a-f]+/0x"
+)
+
+_SOURCE_LINE = re.compile(
+    r"^\s*(?:#include\b|#define\b|#if\w*\b|#endif\b|import [\w.]+(?: as \w+)?;?$|from [\w.]+ import |(?:async )?def \w+\(|class \w+.*[:{]$|func \w*\(?|fn \w+|(?:pub |static |const |extern |inline |export )+\w|"
+    r"package \w+;?$|use \w+::|@\w+(?:\.\w+)*(?:\(.*\))?$|(?:if|for|while|switch|else if|elif) ?\(?.*[{:]$|else ?[:{]$|\} else|return\b.*|try ?[:{]$|except\b.*:$|with .* as \w+:$|"
+    r"[})\]]+[;,]?$|/\*|\*/|\* |//|\"\"\"|assert\b|(?:let|var|const|static|struct|enum|typedef|int|void|char|bool|local) .*[;{=,(]$|[\w.>\[\]-]+ ?[+:|-]?= .*[;({\[]?$|[\w.>-]+\(.*\)[;,]?$|.*;$|[rbf]?[\"'].*[\"'],?$)"
+)
+_PATCH = re.compile(
+    r"^(?:diff --git |@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@|From [0-9a-f]{40} |Index: \S+$)"
+)
+_RULE_FILE = re.compile(
+    r"^\s*(?:- alert:|expr:|- name: .*alert|kind: (?:PrometheusRule|ConfigMap|DaemonSet|AlertingRule)|- record:|groups:$|alerting:|- pattern:|- regex:|\s*\"?pattern\"?: |- match:)"
+)
+_HEADING = re.compile(r"^#{1,6} [A-Z\d\[\"`'*(]|^(?:={4,}|-{4,}|~{4,})$")
+_DOCUMENT = re.compile(
+    r"^(?:\.TH |\.SH |\.\. (?:_\w|code|note|toctree|list-table)|title: |:toc:|= [A-Z]|## \[?v?\d+\.\d+|# Change ?log|[A-Z0-9_-]+\(\d\) {3,})",
+    re.IGNORECASE,
+)
+_REPORTER = re.compile(
+    r"\bI(?:'m|'ve|’m|’ve)?\b (?:have|am|was|saw|see|get|got|run|ran|tried|think|use|upgraded|can)|\b[Mm]y (?:GPU|system|card|machine|server|log|setup|PC|computer)|[Dd]escribe the bug|[Ss]teps to reproduce|"
+    r"[Ww]hat happened|[Ee]xpected behaviou?r|[Bb]ug [Rr]eport|[Aa]ctual behaviou?r|NVIDIA bug report|[Rr]elevant log output"
+)
+_CODE_LIST = re.compile(r"^\W*(?:xid|code|error code)\W*[,;|\t]\s*\w+", re.IGNORECASE)
+
+
+def _is_sentence(line: str) -> bool:
+    words = re.findall(r"[A-Za-z][a-z']+", line)
+    return len(words) >= 6 and len(" ".join(words)) > len(line) * 0.6
+
+
+def is_program_text(head_lines: Sequence[str]) -> bool:
+    """True if an input is a program, a patch, a rule file, a list of codes or documentation.
+
+    An issue that quotes logs, a shell transcript or a traceback is none of these.
+
+    Args:
+        head_lines: The first lines of the input, some dozens, as they stand.
+    """
+    lines = [line.rstrip() for line in head_lines if line.strip()]
+    if not lines:
+        return False
+    logged = sum(bool(_LOG_LINE.match(line)) for line in lines)
+    if logged * 4 >= len(lines) or any(_PROMPT.match(line) for line in lines[:40]):
+        return False
+    if lines[0].startswith("#!/") or any(_PATCH.match(line) for line in lines[:30]):
+        return True
+    if any(
+        _MACHINE_OUTPUT.match(line) and "```" not in line and "~~~" not in line for line in lines
+    ):
+        return False
+    if sum(bool(_RULE_FILE.match(line)) for line in lines) >= 2:
+        return True
+    if _CODE_LIST.match(lines[0]) and sum(bool(_CODE_ROW.match(line)) for line in lines) >= 2:
+        return True
+    return _is_source(lines) or _is_document(lines)
+
+
+def _is_source(lines: Sequence[str]) -> bool:
+    if lines[0].lstrip().startswith(("{", "[")) and '"' in "".join(lines[:3]):
+        return False  # JSON
+    shaped = [line for line in lines if _SOURCE_LINE.match(line)]
+    strong = [
+        line for line in shaped if re.search(r"[(){};=]|^\s*(?:#|import|from|//|/\*|\*)", line)
+    ]
+    return len(strong) >= 3 and len(shaped) * 2 >= len(lines)
+
+
+def _is_document(lines: Sequence[str]) -> bool:
+    """Documentation: headings and sentences, and nobody who reports what happened to him."""
+    if any(_REPORTER.search(line) for line in lines):
+        return False
+    marks = sum(bool(_DOCUMENT.match(line)) for line in lines)
+    headings = sum(bool(_HEADING.match(line)) for line in lines)
+    sentences = sum(_is_sentence(line) for line in lines)
+    rows = sum(bool(_CODE_ROW.match(line)) for line in lines)
+    if marks and (sentences or headings or marks > 1):
+        return True
+    return headings >= 1 and (rows >= 2 or (headings >= 2 and sentences * 4 >= len(lines)))
+
+
+def looks_pasted(lines: Sequence[str]) -> bool:
+    """True if lines are plainly program output: several log lines, a prompt, a table, a fence.
+
+    Args:
+        lines: A line and its neighbours, as they stand.
+    """
+    lines = [line for line in lines if line.strip()]
+    if sum(bool(_LOG_LINE.match(line)) for line in lines) >= 2:
+        return True
+    if any(_PROMPT.match(line) or _MACHINE_OUTPUT.match(line) for line in lines):
+        return True
+    return len(lines) >= 2 and all(_TOKEN.search(line) for line in lines)

@@ -1,0 +1,290 @@
+"""Processes that a signal ended, and Python programs that an exception ended."""
+
+from __future__ import annotations
+
+import re
+
+from gpuprobe.events import OtherFailed, ProcessCrashed
+from gpuprobe.sources.record import Window
+from gpuprobe.sources.wording import surroundings
+from gpuprobe.sources.wording.base import Family, Pattern, Reading
+from gpuprobe.sources.wording.surroundings import FRAME, TRACEBACK
+
+_NUMBERS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV"}
+_WORDS = {
+    "segmentation fault": "SIGSEGV", "segmentation violation": "SIGSEGV", "segv": "SIGSEGV",
+    "erreur de segmentation": "SIGSEGV", "speicherzugriffsfehler": "SIGSEGV",
+    "errore di segmentazione": "SIGSEGV",
+    "bus error": "SIGBUS", "aborted": "SIGABRT", "illegal instruction": "SIGILL",
+    "floating point exception": "SIGFPE", "killed": "SIGKILL",
+    "general protection": "SIGSEGV", "invalid opcode": "SIGILL", "divide error": "SIGFPE",
+}  # fmt: skip
+_ENGINE_UNIT = re.compile(
+    r"(?i)vllm|sglang|ollama|llama|freetoken|comfy|text-?gen|tgi|triton|tensorrt|trtllm|kobold"
+    r"|localai|lm-?studio|diffusion|whisper|tabby|lmdeploy|inference|llm|train|torch"
+)
+# What other families read: its traceback needs no event of its own.
+_KNOWN = re.compile(
+    r"(?:CUDA|HIP|cuda|Cuda|NCCL|Triton|nccl)\b|cudaError|hipError|CUDNN|CUBLAS|NVML|nvml|GPU"
+    r"|out of memory|OutOfMemory|OOM|JSONDecodeError|Unknown key: '|DistBackendError|DistStoreError"
+    r"|XlaRuntimeError|JaxRuntimeError|EngineDead|EngineGenerate|EngineCore|launch failure"
+    r"|KeyboardInterrupt|SystemExit|GeneratorExit|StopIteration|CancelledError|BrokenPipe"
+)
+_EXCEPTION = re.compile(r"^(?P<name>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?P<said>:.*)?$")
+_LOOKS_RAISED = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit|Warning|Timeout)\b")
+_MARKS = re.compile(r"^[\s>|]*")
+
+
+def _crashed(window: Window, signal: str, **more: object) -> ProcessCrashed:
+    record = window.record
+    process = str(more.get("process") or "")
+    pid = more.get("pid")
+    if not process and record.source and not record.kernel and record.source != "systemd":
+        process = record.source
+    return ProcessCrashed(
+        **window.base(),
+        signal=signal,
+        process=process,
+        pid=int(str(pid)) if pid else None,
+        in_library=str(more.get("library") or ""),
+    )
+
+
+def _read_segfault(match: re.Match[str], window: Window) -> Reading:
+    return _crashed(window, "SIGSEGV", **match.groupdict())
+
+
+def _read_trap(match: re.Match[str], window: Window) -> Reading:
+    groups = match.groupdict()
+    return _crashed(window, _WORDS[groups.pop("trap")], **groups)
+
+
+def _read_words(match: re.Match[str], window: Window) -> Reading:
+    return _crashed(window, _WORDS[match["words"].lower()], **_named(match))
+
+
+def _named(match: re.Match[str]) -> dict[str, str | None]:
+    groups = match.groupdict()
+    return {name: groups.get(name) for name in ("process", "pid")}
+
+
+def _read_status(match: re.Match[str], window: Window) -> Reading:
+    number = int(match["number"] or match["docker"])
+    signal = _NUMBERS.get(number - 128 if number > 0 else -number)
+    pid = re.search(r"\(pid: (\d+)\)", window.text)
+    return None if signal is None else _crashed(window, signal, pid=pid and pid[1])
+
+
+def _read_name(match: re.Match[str], window: Window) -> Reading:
+    pid = re.search(r"received by PID (\d+)", window.text)
+    signal = match["signal"] or match["glog"]
+    return _crashed(window, f"SIG{signal}", pid=pid and pid[1])
+
+
+def _read_signal(match: re.Match[str], window: Window) -> Reading:
+    if match["words"]:
+        return _read_words(match, window)
+    pid = re.search(r"\(pid (\d+)\)|Process (\d+) ", window.text)
+    signal = _NUMBERS[int(match["number"])]
+    return _crashed(window, signal, pid=pid and (pid[1] or pid[2]))
+
+
+def _read_unit(match: re.Match[str], window: Window) -> Reading:
+    signal = _NUMBERS.get(int(match["number"]))
+    if signal is None:
+        return None
+    if signal == "SIGKILL" and not _ENGINE_UNIT.search(match["process"]):
+        # systemd kills what lingers at each shutdown.
+        return None
+    return _crashed(window, signal, process=match["process"])
+
+
+def _read_terminate(match: re.Match[str], window: Window) -> Reading:
+    thrown = match["thrown"] or "an exception"
+    said = next(
+        (r.message.split("what():", 1)[1] for r in window.after(1) if "what():" in r.message), ""
+    )
+    what = f"terminate called: {thrown}"
+    return OtherFailed(**window.base(), what=f"{what}: {said.strip()[:200]}" if said else what)
+
+
+def _ending(window: Window) -> tuple[str, str] | None:
+    """The exception's line and the innermost frame of the traceback that starts here."""
+    frame, after_frame = "", False
+    for record in window.after(Window.REACH):
+        content = _MARKS.sub("", record.message).rstrip()
+        found = FRAME.search(content)
+        raised = _LOOKS_RAISED.match(content) is not None
+        if TRACEBACK in content:
+            return None
+        if found is not None:
+            frame, after_frame = surroundings.show_frame(found), True
+        elif not content or set(content) <= set("^~ "):
+            continue
+        elif content.startswith("[Previous line") or (after_frame and not raised):
+            after_frame = False
+        elif raised or _EXCEPTION.match(content):
+            return content, frame
+        elif frame and record.message[:1] not in (" ", "\t", ">", "|"):
+            # Source that spans several lines goes on, anything else ends the traceback.
+            return None
+    return None
+
+
+def _read_traceback(match: re.Match[str], window: Window) -> Reading:
+    ending = _ending(window)
+    if ending is None:
+        return None
+    what, where = ending
+    if _KNOWN.search(what):
+        return None
+    if re.match(r"EOFError|.*UnpicklingError", what):
+        # Another family decides by the frames whether a cache is to blame.
+        frames = " ".join(record.message for record in window.after(Window.REACH))
+        if re.search(r"_inductor|numba[/\\]core|vllm[/\\]compilation", frames):
+            return None
+    return OtherFailed(**window.base(), what=what[:300], where=where)
+
+
+CRASH = Family(
+    "crash",
+    (
+        Pattern(
+            id="crash-kernel-segfault",
+            needles=("segfault at ",),
+            regex=re.compile(
+                r"(?:(?P<process>[^\s\[\]:][^\[\]\n:]{0,30})\[(?P<pid>\d+)\]:? )?segfault at [0-9a-f]+ ip [0-9a-f]+ sp [0-9a-f]+ error [0-9a-f]+(?: in (?P<library>[^\s\[]+))?"
+            ),
+            read=_read_segfault,
+            examples=(
+                "python3[4021]: segfault at 7f2a1c000010 ip 00007f2a8b3d11aa sp 00007ffd0a3c error 4 in libcuda.so.570.124.06[7f2a8b000000+1a00000]",
+            ),
+            near=("segfault at 3 pm, said the operator",),
+            source="linux arch/x86/mm/fault.c",
+        ),
+        Pattern(
+            id="crash-kernel-trap",
+            needles=("traps: ",),
+            regex=re.compile(
+                r"traps: (?P<process>[^\[\n]{1,32})\[(?P<pid>\d+)\]:? (?:trap )?(?P<trap>general protection|invalid opcode|divide error)[^\n]*?(?: in (?P<library>[^\s\[]+)|$)"
+            ),
+            read=_read_trap,
+            examples=("traps: llama-server[771] trap invalid opcode ip:55d0c2 sp:7ffe12 error:0 in llama-server[55d000+9000]",),
+            source="linux arch/x86/kernel/traps.c",
+        ),
+        Pattern(
+            id="crash-faulthandler",
+            needles=("Fatal Python error: ",),
+            regex=re.compile(
+                r"Fatal Python error: (?P<words>Segmentation fault|Bus error|Aborted|Illegal instruction|Floating point exception)"
+            ),
+            read=_read_words,
+            examples=("Fatal Python error: Segmentation fault", "Fatal Python error: Bus error"),
+            near=("Fatal Python error: init_import_site: Failed to import the site module",),
+            source="Python faulthandler",
+        ),
+        Pattern(
+            id="crash-systemd-unit",
+            needles=("process exited, code=killed", "process exited, code=dumped"),
+            regex=re.compile(
+                r"(?P<process>[\w@.:\\-]+\.(?:service|scope)): (?:Main|Control) process exited, code=(?:killed|dumped), status=(?P<number>\d+)/\w+"
+            ),
+            read=_read_unit,
+            examples=("sglang.service: Main process exited, code=dumped, status=11/SEGV", "vllm.service: Main process exited, code=killed, status=9/KILL"),
+            near=("user@1000.service: Main process exited, code=killed, status=9/KILL", "vllm.service: Main process exited, code=killed, status=15/TERM"),
+            source="systemd core/service.c",
+        ),
+        Pattern(
+            id="crash-shell-words",
+            needles=("egmentation fault",
+                "(core dumped)", "Bus error", "bus error", "Aborted (core dumped)", "aborted (core dumped)", "llegal instruction", "loating point exception", "Erreur de segmentation", "Speicherzugriffsfehler", "Errore di segmentazione"),
+            regex=re.compile(
+                r"(?:\bline \d+: +(?P<pid>\d+) +)?(?<![Pp]CIe )(?<!PCI )\b(?P<words>[Ss]egmentation fault|[Bb]us error|[Aa]borted(?=\s{1,40}\(core dumped\))|[Ii]llegal instruction|[Ff]loating point exception|Erreur de segmentation|Speicherzugriffsfehler|Errore di segmentazione)(?= ?\((?:core dumped|\d+|Speicherabzug|core dump)|[.\s]*$|[\s\"'`)]*$|: address|  +\S)"
+            ),
+            read=_read_words,
+            examples=(
+                "Segmentation fault (core dumped)",
+                "Bus error",
+                "/srv/start.sh: line 12:  8812 Aborted                 (core dumped) python3 serve.py",
+                'time=2025-03-02 level=ERROR msg="llama runner terminated" error="signal: segmentation fault"',
+            ),
+            near=("pcieport 0000:00:01.0: PCIe Bus Error: severity=Corrected", "a segmentation fault handler is installed"),
+            source="POSIX strsignal in shells, Go os/exec",
+        ),
+        Pattern(
+            id="crash-exit-status",
+            needles=("exit code", "exit status", "exitcode", "exitCode", "exited with code", "ExitCode", "Exited (1", "Exit Code"),
+            regex=re.compile(
+                r"(?:[Ee]xit(?:ed)?(?: with)?[ _]?(?:code|status)|exitCode|ExitCode|Exit Code|exitcode)[\"']?\s*[:=]?\s*[\"']?(?P<number>13[2-79]|-(?:4|6|7|8|9|11))\b|Exited \((?P<docker>13[2-79])\)"
+            ),
+            read=_read_status,
+            examples=(
+                "worker exited with code 139",
+                "torch.distributed.elastic.multiprocessing.api: [ERROR] failed (exitcode: -9) local_rank: 1 (pid: 3302) of binary: /opt/env/bin/python",
+                "  exitcode  : -11 (pid: 712)",
+                '{"terminated":{"exitCode":137,"finishedAt":"2025-03-02T00:00:00Z"}}',
+                "a1b2c3   vllm/vllm-openai   Exited (139) 2 minutes ago",
+                "subprocess.CalledProcessError: Command '['python']' returned non-zero exit status 134.",
+            ),
+            near=("worker exited with code 1", "exit code 1390"),
+            source="POSIX shell, Docker, Kubernetes, torchrun",
+        ),
+        Pattern(
+            id="crash-signal-name",
+            needles=("SIGSEGV", "SIGBUS", "SIGABRT", "SIGILL", "SIGFPE", "SIGKILL"),
+            regex=re.compile(
+                r"(?:died with <Signals\.|(?:terminated|killed|crashed|exited)\s(?:by|with|due to|on)\s(?:signal )?(?:\d+ )?\(?|Signal \d+ \(|[Cc]aught signal \d+ \(|[Rr]eceived signal \d+ \(?|\*\*\* (?:Aborted|Process received signal)[^\n]*)SIG(?P<signal>SEGV|BUS|ABRT|ILL|FPE|KILL)\b|\bSIG(?P<glog>SEGV|BUS|ABRT|ILL|FPE)(?:: segmentation violation| \(@0x)"
+            ),
+            read=_read_name,
+            examples=(
+                "traceback : Signal 9 (SIGKILL) received by PID 4120",
+                "Command '['python', 'train.py']' died with <Signals.SIGSEGV: 11>.",
+                "SIGSEGV: segmentation violation code=0x1 addr=0x0",
+                "Process 12 terminated by signal 11 (SIGSEGV)",
+            ),
+            near=("installing a handler for SIGSEGV", "Sending SIGKILL to remaining processes..."),
+            source="Python subprocess, Go runtime, torchrun",
+        ),
+        Pattern(
+            id="crash-signal-number",
+            needles=("signal 11", "signal 9", "signal 6", "signal 7", "signal: 11", "signal: 9", "signal: 6", "signal: 7", "signal: killed", "signal: aborted", "killed by signal: "),
+            regex=re.compile(
+                r"\b(?:(?:killed by|terminated (?:abnormally )?(?:with|by)|caught|received|on|due to|shutdown with) signal:? |signal: )(?P<number>11|9|6|7)\b|\bsignal: (?P<words>killed|aborted)"
+            ),
+            read=_read_signal,
+            examples=(
+                "RuntimeError: DataLoader worker (pid 551) is killed by signal: 9",
+                "Shard process was signaled to shutdown with signal 9",
+                "Process 7711 (python3) of user 0 terminated abnormally with signal 11/SEGV, processing...",
+            ),
+            near=("signal 9 dBm",),
+            source="PyTorch DataLoader, TGI, systemd-coredump",
+        ),
+        Pattern(
+            id="crash-terminate",
+            needles=("terminate called ",),
+            regex=re.compile(
+                r"terminate called (?:after throwing an instance of ['\"`](?P<thrown>[^'\"\n]+)|without an active exception|recursively)"
+            ),
+            read=_read_terminate,
+            examples=("terminate called after throwing an instance of 'std::runtime_error'",),
+            source="libstdc++ vterminate.cc",
+        ),
+        Pattern(
+            id="crash-traceback",
+            needles=(TRACEBACK,),
+            regex=re.compile(re.escape(TRACEBACK)),
+            read=_read_traceback,
+            examples=(
+                'Traceback (most recent call last):\n  File "/srv/app/serve.py", line 31, in <module>\n    main()\nValueError: max_model_len is too large',
+                '> Traceback (most recent call last):\n>   File "/srv/app/serve.py", line 31, in load\n>     open(path)\n> FileNotFoundError: [Errno 2] No such file or directory: \'weights.bin\'',
+            ),
+            near=(
+                'Traceback (most recent call last):\n  File "/srv/app/serve.py", line 31, in <module>\n    main()\nRuntimeError: CUDA error: unspecified launch failure',
+                'Traceback (most recent call last):\n  File "/srv/app/serve.py", line 31, in <module>\n    main()\nKeyboardInterrupt',
+            ),
+            source="Python traceback module",
+        ),
+    ),
+)  # fmt: skip
+"""Crashes, and exceptions that no other family knows."""

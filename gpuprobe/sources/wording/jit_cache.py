@@ -1,0 +1,271 @@
+"""Files of JIT caches that could not be read or used.
+
+The line that decides (a parser's or loader's exception) says nothing about a cache; the frames
+around it do. So each pattern is anchored on the exception and looks back for the frames, and a few
+lines ahead, since people also quote the exception first and the place after it.
+"""
+
+from __future__ import annotations
+
+import re
+
+from gpuprobe.events import JitCacheFailed
+from gpuprobe.sources.record import Window
+from gpuprobe.sources.wording.base import Family, Pattern, Reading
+from gpuprobe.sources.wording.surroundings import TRACEBACK
+
+_AHEAD = 3
+_KEY = re.compile(r"(?<![A-Z2-7])(?P<key>[A-Z2-7]{52})(?![A-Z2-7])")
+_PATH = re.compile(r"(?P<path>(?:/|~/|[A-Z]:\\)[^\s'\":,;]*[A-Z2-7]{52}(?:[/\\][^\s'\":,;)]*)?)")
+_GET_GROUP = re.compile(r"triton[/\\]runtime[/\\]cache\.py\b.{0,40}?\bget_group\b")
+_METADATA = re.compile(r"triton[/\\]compiler[/\\]compiler\.py\b.{0,40}?\b__init__\b")
+_AUTOTUNE = re.compile(r"triton[/\\]runtime[/\\]autotuner\.py\b")
+_LOADING = re.compile(
+    r"triton[/\\]compiler[/\\]compiler\.py|\b_init_handles\b|\bload_binary\b|triton[/\\]runtime[/\\]jit\.py"
+)
+# Which cache a path or a frame belongs to; Inductor and vLLM hold a Triton cache, so they are last.
+_CACHES = tuple(
+    (re.compile(regex), name)
+    for regex, name in (
+        (r"torch_extensions", "torch-extensions"),
+        (r"deep_gemm", "deepgemm"),
+        (r"\.?tilelang", "tilelang"),
+        (r"flashinfer", "flashinfer"),
+        (r"numba[/\\]core[/\\]caching\.py|\.nb[ic]\b", "numba"),
+        (r"jax[/\\]_src[/\\](?:lru_cache|compil\w+)\.py|jax_compilation_cache", "jax"),
+        (r"\.triton[/\\]cache|triton[/\\]runtime[/\\]cache\.py|__triton_launcher|[/\\]triton[/\\](?:\d+[/\\])?[A-Z2-7]{52}", "triton"),
+        (r"vllm[/\\]compilation[/\\]|torch_compile_cache|torch_aot_compile", "vllm"),
+        (r"torch[/\\]_inductor[/\\]|torchinductor_", "inductor"),
+        (r"ComputeCache", "cuda"),
+    )
+)  # fmt: skip
+
+
+def _around(window: Window) -> list[str]:
+    """The window's text and the lines of the same traceback, nearest first."""
+    lines = [window.text, window.record.message]
+    for record in window.before(Window.REACH):
+        lines.append(record.message)
+        if TRACEBACK in record.message:
+            break
+    for record in window.after(_AHEAD):
+        if TRACEBACK in record.message:
+            break
+        lines.append(record.message)
+    return lines
+
+
+def _cache_of(lines: list[str]) -> str | None:
+    for line in lines:
+        for regex, name in _CACHES:
+            if regex.search(line):
+                return name
+    return None
+
+
+def _failed(
+    window: Window, cache: str, why: str, *, fatal: bool = True, sure: bool = True, path: str = ""
+) -> JitCacheFailed:
+    """The event, with path and key as far as the lines around name them."""
+    key = ""
+    for line in [path, *_around(window)]:
+        named = _KEY.search(line)
+        if named is not None:
+            key = named["key"]
+            place = _PATH.search(line)
+            path = path or (place["path"] if place else "")
+            break
+    return JitCacheFailed(
+        **window.base(), cache=cache, why=why, path=path, key=key, fatal=fatal, sure=sure
+    )
+
+
+def _read_json(match: re.Match[str], window: Window) -> Reading:
+    lines = _around(window)
+    blank = "line 1 column 1 (char 0)" in match.string[match.start() :]
+    state = "is empty or filled with zeros" if blank else "is cut short or damaged"
+    for regex, file in (
+        (_GET_GROUP, "the group file (__grp__*.json)"),
+        (_METADATA, "the kernel's metadata file (.json)"),
+        (_AUTOTUNE, "the autotune file (.autotune.json)"),
+    ):
+        if any(regex.search(line) for line in lines):
+            return _failed(window, "triton", f"{file} {state}")
+    cache = _cache_of(lines)
+    if cache is None or cache == "triton":
+        # A frame of Triton alone is in most tracebacks of models; it must be the cache's.
+        return None
+    return _failed(window, cache, f"a JSON file of the cache {state}", sure=False)
+
+
+def _read_unknown_key(match: re.Match[str], window: Window) -> Reading:
+    return _failed(window, "triton", f"the .{match['child']} that the group file lists is missing")
+
+
+def _read_invalid_image(match: re.Match[str], window: Window) -> Reading:
+    lines = _around(window)
+    cache = _cache_of(lines)
+    loading = any(_LOADING.search(line) for line in lines)
+    if match["triton"] or loading:
+        cache = "triton"
+    if cache not in {"triton", "deepgemm", "tilelang", "flashinfer"}:
+        return None
+    why = "the driver refuses the cached kernel: damaged, or built for another architecture"
+    return _failed(window, cache, why, sure=loading or cache != "triton")
+
+
+def _read_module(match: re.Match[str], window: Window) -> Reading:
+    why = f"{match['module']} could not be loaded and is built again"
+    return _failed(window, "triton", why, fatal=False)
+
+
+def _read_pickle(match: re.Match[str], window: Window) -> Reading:
+    cache = _cache_of(_around(window))
+    if cache not in {"inductor", "vllm", "numba", "jax"}:
+        return None
+    warned = any("unable to load" in record.message for record in window.before(Window.REACH))
+    return _failed(window, cache, "a pickled entry is empty or cut short", fatal=not warned)
+
+
+def _read_inductor(match: re.Match[str], window: Window) -> Reading:
+    return _failed(window, "inductor", "a compiled graph could not be loaded", fatal=False)
+
+
+def _read_vllm_hash(match: re.Match[str], window: Window) -> Reading:
+    return _failed(window, "vllm", "the compiled graph's hash is missing from the cache")
+
+
+def _read_vllm_aot(match: re.Match[str], window: Window) -> Reading:
+    path = match["path"].rstrip(".,;:'\"") if match["path"] else ""
+    why = "the ahead-of-time compiled model could not be loaded and is built again"
+    return _failed(window, "vllm", why, fatal=False, path=path)
+
+
+def _read_library(match: re.Match[str], window: Window) -> Reading:
+    path = match["path"]
+    cache = _cache_of([path])
+    if cache is None:
+        # A broken library outside a cache is a broken installation.
+        return None
+    return _failed(window, cache, f"shared library: {match['fault']}", path=path)
+
+
+def _read_jax(match: re.Match[str], window: Window) -> Reading:
+    return JitCacheFailed(
+        **window.base(),
+        cache="jax",
+        why="a compiled program could not be read",
+        key=match["entry"] or "",
+        fatal=False,
+    )
+
+
+JIT_CACHE = Family(
+    "jit_cache",
+    (
+        Pattern(
+            id="jit-json",
+            needles=("JSONDecodeError: ",),
+            regex=re.compile(r"JSONDecodeError: (?P<said>[^\n]*)"),
+            read=_read_json,
+            examples=(
+                "  File \"/opt/env/lib/python3.11/site-packages/triton/runtime/cache.py\", line 81, in get_group\n    grp_data = json.load(f)\njson.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)",
+                "json.decoder.JSONDecodeError: Unterminated string starting at: line 1 column 90 (char 89)\n... in triton/runtime/cache.py, get_group",
+                "  File \"/opt/env/lib/python3.12/site-packages/triton/compiler/compiler.py\", line 411, in __init__\n    metadata = json.loads(metadata_path.read_text())\njson.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)",
+            ),
+            near=(
+                "  File \"/srv/app/client.py\", line 12, in fetch\n    return json.loads(body)\njson.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)",
+            ),
+            source="triton 3.6 runtime/cache.py, compiler/compiler.py, tried on damaged entries",
+        ),
+        Pattern(
+            id="jit-missing-child",
+            needles=("Unknown key: '",),
+            regex=re.compile(r"Unknown key: '(?P<child>cubin|hsaco|ptx|amdgcn|ttir|ttgir|llir)'"),
+            read=_read_unknown_key,
+            examples=("KeyError: \"Unknown key: 'cubin'\"",),
+            near=("raise KeyError(\"Unknown key: '%s'\" % key)", "Unknown key: 'rope_scaling'"),
+            source="triton 3.6 compiler/compiler.py",
+        ),
+        Pattern(
+            id="jit-invalid-image",
+            needles=("device kernel image is invalid", "CUDA_ERROR_INVALID_IMAGE", "Triton Error [CUDA]: a PTX JIT compilation failed"),
+            regex=re.compile(
+                r"(?P<triton>Triton Error \[CUDA\]: )?(?:device kernel image is invalid|CUDA_ERROR_INVALID_IMAGE)|(?:Triton Error \[CUDA\]: a PTX JIT compilation failed)"
+            ),
+            read=_read_invalid_image,
+            examples=("RuntimeError: Triton Error [CUDA]: device kernel image is invalid",),
+            near=("RuntimeError: CUDA error: device kernel image is invalid",),
+            source="triton 3.6, tried on damaged entries",
+        ),
+        Pattern(
+            id="jit-triton-module",
+            needles=("Triton cache error: compiled module",),
+            regex=re.compile(r"Triton cache error: compiled module (?P<module>\S+) could not be loaded"),
+            read=_read_module,
+            examples=("Triton cache error: compiled module cuda_utils.so could not be loaded",),
+            source="triton 3.6 runtime/build.py",
+        ),
+        Pattern(
+            id="jit-pickle",
+            needles=("EOFError", "pickle data was truncated"),
+            regex=re.compile(r"\bEOFError(?:: Ran out of input)?|pickle data was truncated"),
+            read=_read_pickle,
+            examples=(
+                "  File \"/opt/env/lib/python3.11/site-packages/numba/core/caching.py\", line 487, in _load_index\n    version = pickle.load(f)\nEOFError: Ran out of input",
+                "  File \"/opt/env/lib/python3.12/site-packages/torch/_inductor/codecache.py\", line 1055, in iterate_over_candidates\n    return pickle.loads(content)\n_pickle.UnpicklingError: pickle data was truncated",
+            ),
+            near=("EOFError: EOF when reading a line",),
+            source="torch _inductor/codecache.py, numba core/caching.py",
+        ),
+        Pattern(
+            id="jit-inductor-graph",
+            needles=("fx graph cache unable to load",),
+            regex=re.compile(r"fx graph cache unable to load"),
+            read=_read_inductor,
+            examples=("W0611 10:00:00.1 77 torch/_inductor/codecache.py:1059] fx graph cache unable to load compiled graph",),
+            source="torch _inductor/codecache.py",
+        ),
+        Pattern(
+            id="jit-vllm-hash",
+            needles=("to get the hash of the compiled graph",),
+            regex=re.compile(r"[Ff]ailed to get the hash of the compiled graph"),
+            read=_read_vllm_hash,
+            examples=("AssertionError: failed to get the hash of the compiled graph",),
+            source="vLLM compilation/compiler_interface.py",
+        ),
+        Pattern(
+            id="jit-vllm-aot",
+            needles=("annot load aot compilation",),
+            regex=re.compile(r"[Cc]annot load aot compilation(?: from path (?P<path>\S+))?"),
+            read=_read_vllm_aot,
+            examples=("WARNING 03-08 12:01:02 [decorators.py:401] Cannot load aot compilation from path /home/svc/.cache/vllm/torch_compile_cache/torch_aot_compile/0aa1/rank_0_0/model, error: Ran out of input",),
+            source="vLLM compilation/decorators.py",
+        ),
+        Pattern(
+            id="jit-library",
+            needles=(": file too short", ": invalid ELF header", ": cannot read file data"),
+            regex=re.compile(
+                r"(?P<path>(?:/|~/)[^\s'\":]+\.so(?:\.\d+)*): (?P<fault>file too short|invalid ELF header|cannot read file data)"
+            ),
+            read=_read_library,
+            examples=(
+                "ImportError: /home/svc/.cache/torch_extensions/py311_cu124/fused_adam/fused_adam.so: file too short",
+                "OSError: /home/svc/.cache/flashinfer/0.2.5/90a/cached_ops/silu_and_mul/silu_and_mul.so: invalid ELF header",
+            ),
+            near=("ImportError: /usr/lib/libfoo.so: file too short",),
+            source="glibc dlopen, tried on cut libraries",
+        ),
+        Pattern(
+            id="jit-jax-entry",
+            needles=("Error reading persistent compilation cache entry",),
+            regex=re.compile(
+                r"Error reading persistent compilation cache entry(?: for '?(?P<entry>[^\s':]+)'?)?"
+            ),
+            read=_read_jax,
+            examples=("UserWarning: Error reading persistent compilation cache entry for 'jit_train_step': ZstdError: Zstd decompress error",),
+            source="jax _src/compiler.py",
+        ),
+    ),
+)  # fmt: skip
+"""Damaged entries of JIT caches."""

@@ -1,0 +1,201 @@
+"""Collectives and their stores: NCCL, RCCL, Gloo, TCPStore, as PyTorch and NCCL print them."""
+
+from __future__ import annotations
+
+import re
+
+from gpuprobe.events import CollectiveFailed, CudaFailed
+from gpuprobe.sources.record import Window
+from gpuprobe.sources.wording import surroundings
+from gpuprobe.sources.wording.base import Family, Pattern, Reading
+
+_OPERATION = re.compile(r"OpType=(?P<operation>\w+)")
+_LIMIT = re.compile(
+    r"Timeout\(ms\)=(?P<limit>\d+)|(?:timeout after|Timed out after|timed out after|for) (?P<ms>\d+) ?(?:ms|milliseconds)|wait timeout after (?P<wait>\d+)ms"
+)
+
+
+def _failed(window: Window, what: str) -> CollectiveFailed:
+    operation = _OPERATION.search(window.text)
+    limit = _LIMIT.search(window.text)
+    figure = limit and (limit["limit"] or limit["ms"] or limit["wait"])
+    return CollectiveFailed(
+        **window.base(),
+        what=what,
+        rank=surroundings.rank(window),
+        operation=operation["operation"] if operation else "",
+        timeout_ms=int(figure) if figure else None,
+    )
+
+
+def _read_timeout(match: re.Match[str], window: Window) -> Reading:
+    return _failed(window, "timeout")
+
+
+def _read_store(match: re.Match[str], window: Window) -> Reading:
+    return _failed(window, "store-timeout")
+
+
+def _read_peer(match: re.Match[str], window: Window) -> Reading:
+    return _failed(window, "peer-gone")
+
+
+def _read_abort(match: re.Match[str], window: Window) -> Reading:
+    return _failed(window, "abort")
+
+
+def _read_unhandled_cuda(match: re.Match[str], window: Window) -> Reading:
+    return CudaFailed(
+        **window.base(),
+        code=None,
+        name="ncclUnhandledCudaError",
+        message="unhandled cuda error",
+        framework="nccl",
+        where=surroundings.where(window),
+        rank=surroundings.rank(window),
+        teardown=surroundings.cuda_error_before(window) and "what():" in window.text,
+    )
+
+
+NCCL = Family(
+    "nccl",
+    (
+        Pattern(
+            id="nccl-watchdog-timeout",
+            needles=("collective operation timeout", "caught collective timeout"),
+            regex=re.compile(
+                r"caught collective (?:operation )?timeout|collective operation timeout: Work"
+            ),
+            read=_read_timeout,
+            examples=(
+                "[rank2]:[E411 09:12:55.120448311 ProcessGroupNCCL.cpp:632] [Rank 2] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=77, OpType=ALLGATHER, NumelIn=4096, NumelOut=16384, Timeout(ms)=600000) ran for 600021 milliseconds before timing out.",
+                "[E ProcessGroupNCCL.cpp:474] [Rank 5] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=901, OpType=BROADCAST, Timeout(ms)=1800000) ran for 1800655 milliseconds before timing out.",
+            ),
+            near=("collective operation timeout is set to 600 s",),
+            source="pytorch ProcessGroupNCCL.cpp",
+        ),
+        Pattern(
+            id="nccl-heartbeat-monitor",
+            needles=(
+                "eartbeat monitor timed out",
+                "Process group watchdog thread may",
+                "terminate the process after attempting to dump",
+            ),
+            regex=re.compile(
+                r"[Hh]eartbeat monitor timed out|Process group watchdog thread may (?:be )?(?:hang|hung)|terminate the process after attempting to dump debug info, due to "
+            ),
+            read=_read_timeout,
+            examples=(
+                "[rank0]:[F1102 10:00:01.1 ProcessGroupNCCL.cpp:1557] [PG ID 0 PG GUID 0 Rank 0] ProcessGroupNCCL's watchdog got stuck: heartbeat monitor timed out",
+            ),
+            near=("[PG ID 0 Rank 0] Heartbeat monitor thread started",),
+            source="pytorch ProcessGroupNCCL.cpp",
+        ),
+        Pattern(
+            id="nccl-watchdog-stuck",
+            needles=(
+                "watchdog got stuck",
+                "detected by watchdog",
+                "last enqueued NCCL work",
+                "Some NCCL operations have failed or timed out",
+                "To avoid data inconsistency, we are taking",
+            ),
+            regex=re.compile(
+                r"watchdog got stuck for \d+|\(either an error or timeout\) detected by watchdog[^\n]*|last enqueued NCCL work: -?\d+|Some NCCL operations have failed or timed out|To avoid data inconsistency, we are taking the entire process down"
+            ),
+            read=_read_abort,
+            examples=(
+                "[rank1]:[E411 09:12:55.3 ProcessGroupNCCL.cpp:1785] [PG ID 1 PG GUID 1 Rank 1] Exception (either an error or timeout) detected by watchdog at work: 77, last enqueued NCCL work: 80, last completed NCCL work: 76.",
+                "RuntimeError: Some NCCL operations have failed or timed out. Due to the asynchronous nature of CUDA kernels, subsequent GPU operations might run on corrupted/incomplete data.",
+                "[E ProcessGroupNCCL.cpp:488] To avoid data inconsistency, we are taking the entire process down.",
+                "ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress in monitoring enqueued collectives.",
+            ),
+            source="pytorch ProcessGroupNCCL.cpp",
+        ),
+        Pattern(
+            id="nccl-store-timeout",
+            needles=(
+                "DistStoreError: ",
+                "StoreTimeoutError",
+                "ait timeout after ",
+                "Timed out after ",
+                "Socket Timeout",
+                "client socket has timed out",
+            ),
+            regex=re.compile(
+                r"DistStoreError: (?:[Ww]ait timeout|Timed out)[^\n]*|[Ww]ait timeout after \d+ms, keys: |Timed out after \d+ seconds waiting for clients|StoreTimeoutError|client socket has timed out after \d+|RuntimeError: Socket Timeout|got error: (?:[Ww]ait timeout after |Socket Timeout)[^\n]*"
+            ),
+            read=_read_store,
+            examples=(
+                "torch.distributed.DistStoreError: wait timeout after 300000ms, keys: /default_pg/0//cuda//0",
+                "torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 3/4 clients joined.",
+                "RuntimeError: Socket Timeout",
+                "The client socket has timed out after 1800s while trying to connect to (10.1.1.7, 29500).",
+            ),
+            near=("redis wait timeout after retry",),
+            source="pytorch distributed/c10d/TCPStore.cpp",
+        ),
+        Pattern(
+            id="gloo-timeout",
+            needles=("gloo/transport",),
+            regex=re.compile(
+                r"gloo/transport/[^\n]*(?P<what>Timed out waiting|Connection (?:closed|reset) by peer|Connection refused|Broken pipe|timed out)"
+            ),
+            read=lambda match, window: _failed(
+                window, "timeout" if "imed out" in match["what"] else "peer-gone"
+            ),
+            examples=(
+                "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.1.1.8]:43211",
+                "RuntimeError: [../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation to complete",
+            ),
+            near=("gloo/transport/tcp/device.cc compiled",),
+            source="gloo transport/tcp",
+        ),
+        Pattern(
+            id="nccl-peer-gone",
+            needles=(
+                "NCCL WARN",
+                "ncclRemoteError",
+                "remote process exited or there was a network error)[^\n]*",
+            ),
+            regex=re.compile(
+                r"(?:NCCL WARN [^\n]*(?:[Cc]onnection closed by remote peer|Connection reset by peer|Broken pipe|Got completion (?:from peer|with error)|(?:fatal|Got) async event|Call to (?:recv|send|connect|recvmsg)[^\n]* failed|socketProgress|Failed to execute operation \w+ from rank)|ncclRemoteError|remote process exited or there was a network error"
+            ),
+            read=_read_peer,
+            examples=(
+                "node4:991:1044 [2] misc/socket.cc:538 NCCL WARN Net : Connection closed by remote peer node5.lan<51112>",
+                "node4:991:1044 [2] misc/socket.cc:518 NCCL WARN Net : Call to recv from 10.3.0.9<40112> failed : Broken pipe",
+                "node4:1:2 [0] NCCL WARN NET/IB: Got completion from peer 10.3.0.2<4791> with status=IBV_WC_RETRY_EXC_ERR(12)",
+                "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.",
+            ),
+            near=("node4:991:1044 [2] NCCL WARN Environment variable NCCL_FOO is unknown",),
+            source="NCCL misc/socket.cc, transport/net_ib",
+        ),
+        Pattern(
+            id="nccl-aborted",
+            needles=("NCCL communicator was aborted", "unhandled system error", "NCCL error in: "),
+            regex=re.compile(
+                r"NCCL communicator was aborted|unhandled system error|NCCL error in: [^\n]*internal error"
+            ),
+            read=_read_abort,
+            examples=(
+                "RuntimeError: NCCL communicator was aborted on rank 3.",
+                "torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:1970, unhandled system error (run with NCCL_DEBUG=INFO for details), NCCL version 2.21.5",
+            ),
+            source="NCCL init.cc",
+        ),
+        Pattern(
+            id="nccl-unhandled-cuda",
+            needles=("unhandled cuda error", "ncclUnhandledCudaError"),
+            regex=re.compile(r"(?:unhandled cuda error|ncclUnhandledCudaError)[^\n]*"),
+            read=_read_unhandled_cuda,
+            examples=(
+                "torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:1333, unhandled cuda error (run with NCCL_DEBUG=INFO for details), NCCL version 2.22.3",
+                "ncclUnhandledCudaError: Call to CUDA function failed.",
+            ),
+            near=("an unhandled exception in cuda code",),
+            source="NCCL init.cc",
+        ),
+    ),
+)
+"""Collective communication."""

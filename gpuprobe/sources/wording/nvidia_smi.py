@@ -1,0 +1,414 @@
+"""What nvidia-smi and every other user of NVML say when a GPU or the driver does not answer.
+
+Source: NVML's return codes and their texts (nvml.h), nvidia-smi's table, its `-L` list, and the
+exception names of the bindings for Python, Go, Rust and C#.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gpuprobe.events import (
+    DeviceIdentified,
+    DriverUnusable,
+    Event,
+    GpuLostReported,
+    GpuSampled,
+    LossHinted,
+    NvmlReturned,
+    SystemDescribed,
+)
+from gpuprobe.sources.record import Window
+from gpuprobe.sources.wording.base import Family, Pattern, Reading
+
+_ADDRESS = r"[0-9A-Fa-f]{3,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9]"
+_UUID = re.compile(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+
+NVML_CODES = {
+    "Uninitialized": (1, "UNINITIALIZED"),
+    "NoPermission": (4, "NO_PERMISSION"),
+    "NotFound": (6, "NOT_FOUND"),
+    "InsufficientPower": (8, "INSUFFICIENT_POWER"),
+    "DriverNotLoaded": (9, "DRIVER_NOT_LOADED"),
+    "Timeout": (10, "TIMEOUT"),
+    "IrqIssue": (11, "IRQ_ISSUE"),
+    "LibraryNotFound": (12, "LIBRARY_NOT_FOUND"),
+    "CorruptedInforom": (14, "CORRUPTED_INFOROM"),
+    "ResetRequired": (16, "RESET_REQUIRED"),
+    "OperatingSystem": (17, "OPERATING_SYSTEM"),
+    "LibRmVersionMismatch": (18, "LIB_RM_VERSION_MISMATCH"),
+    "GpuNotFound": (28, "GPU_NOT_FOUND"),
+    "Unknown": (999, "UNKNOWN"),
+}
+"""NVML's codes worth an event, by the name the Python binding gives them."""
+
+_BY_NAME = {name: (code, name) for code, name in NVML_CODES.values()}
+_BY_TEXT = {
+    "unknown error": "UNKNOWN",
+    "insufficient permissions": "NO_PERMISSION",
+    "not found": "NOT_FOUND",
+    "insufficient external power": "INSUFFICIENT_POWER",
+    "driver not loaded": "DRIVER_NOT_LOADED",
+    "timeout": "TIMEOUT",
+    "interrupt request issue": "IRQ_ISSUE",
+    "nvml shared library not found": "LIBRARY_NOT_FOUND",
+    "corrupted inforom": "CORRUPTED_INFOROM",
+    "gpu requires reset": "RESET_REQUIRED",
+    "gpu requires restart": "RESET_REQUIRED",
+    "driver/library version mismatch": "LIB_RM_VERSION_MISMATCH",
+}
+_UNUSABLE = {
+    "LIB_RM_VERSION_MISMATCH": "version-mismatch",
+    "DRIVER_NOT_LOADED": "not-loaded",
+    "LIBRARY_NOT_FOUND": "not-loaded",
+    "NO_PERMISSION": "no-permission",
+}
+_MENTIONED = re.compile(
+    r"\b(?:except|case|import|catch|raises?\(|isinstance|assert\w*|return)\b[^:]*$"
+    r"|(?:[!=]=|->|\||`)\s*[\w.:]*$"
+)
+"""What stands before an error's name where a program handles it instead of reporting it."""
+
+
+def returned(name: str, window: Window, device: str | None, index: int | None = None) -> Event:
+    """The event for NVML's error `name`: `DriverUnusable` where it speaks of the driver alone."""
+    if name in _UNUSABLE:
+        return DriverUnusable(what=_UNUSABLE[name], **window.base(device))
+    code, known = _BY_NAME.get(name, (999, name))
+    return NvmlReturned(code=code, name=known, index=index, **window.base(device))
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text else None
+
+
+def _spaced(text: str | None) -> str:
+    return " ".join((text or "").split()).lower()
+
+
+def _read_no_handle(match: re.Match[str], window: Window) -> Reading:
+    why = _spaced(match["why"])
+    # A terminal broke the line in the middle of the address or of the reason.
+    if why in ("", "g", "gp", "gpu", "gpu i", "gpu is") and (after := window.after(1)):
+        for glue in ("", " "):
+            longer = match.re.search(window.text[match.start() :] + glue + after[0].message)
+            if not after[0].framed and longer and _spaced(longer["why"]).startswith("gpu is lost"):
+                match, why = longer, "gpu is lost"
+    index = _number(match["index"])
+    device = match["address"]
+    if why.startswith("gpu is lost"):
+        return GpuLostReported(by="nvml", index=index, **window.base(device))
+    for text, name in _BY_TEXT.items():
+        if name != "UNKNOWN" and why.startswith(text):
+            return returned(name, window, device, index)
+    return LossHinted(what="no-handle", index=index, **window.base(device))
+
+
+def _read_lost(match: re.Match[str], window: Window) -> Reading:
+    uuid = _UUID.search(window.text)
+    device = re.search(_ADDRESS, window.text[: match.start()])
+    return GpuLostReported(
+        by="nvml",
+        uuid=uuid.group() if uuid else None,
+        **window.base(device.group() if device else None),
+    )
+
+
+def _read_lost_name(match: re.Match[str], window: Window) -> Reading:
+    head, tail = window.text[: match.start()], window.text[match.end() :]
+    if _MENTIONED.search(head) or re.match(r"\s*=\s*|\s*,\s*\.\.\.|`|\s+as\s+\w+:", tail):
+        return None
+    return _read_lost(match, window)
+
+
+def _read_name(match: re.Match[str], window: Window) -> Reading:
+    head, tail = window.text[: match.start()], window.text[match.end() :]
+    if _MENTIONED.search(head) or re.match(r"\s*=\s*|`|\s+as\s+\w+:", tail):
+        return None
+    if match["python"]:
+        known = NVML_CODES.get(match["python"])
+        name = known[1] if known else ""
+    else:
+        name = match["c"] or ""
+    return returned(name, window, None) if name in _BY_NAME else None
+
+
+def _read_init(match: re.Match[str], window: Window) -> Reading:
+    why = re.sub(r"\s+", " ", match["why"]).strip(" .\"'").lower()
+    if why.startswith("gpu is lost"):
+        return GpuLostReported(by="nvml", **window.base())
+    symbol = re.sub(r"^(?:nvml_)?error_", "", why).upper()
+    if symbol == "GPU_IS_LOST":
+        return GpuLostReported(by="nvml", **window.base())
+    if symbol in _BY_NAME:
+        return returned(symbol, window, None)
+    return next(
+        (returned(name, window, None) for text, name in _BY_TEXT.items() if why.startswith(text)),
+        None,
+    )
+
+
+def _read_no_devices(match: re.Match[str], window: Window) -> Reading:
+    return DriverUnusable(what="no-devices", **window.base())
+
+
+def _read_smi_failed(match: re.Match[str], window: Window) -> Reading:
+    return DriverUnusable(what="smi-failed", **window.base())
+
+
+def _read_versions(match: re.Match[str], window: Window) -> Iterator[Event]:
+    yield SystemDescribed(key="driver", value=match["driver"], **window.base())
+    if match["cuda"]:
+        yield SystemDescribed(key="cuda", value=match["cuda"], **window.base())
+
+
+def _read_table_row(match: re.Match[str], window: Window) -> Iterator[Event]:
+    index = int(match["index"])
+    device = match["address"]
+    name = match["name"].strip()
+    lost_name = name.startswith("ERR!") or name.lower().startswith("unknown error")
+    yield DeviceIdentified(
+        index=index,
+        # A name that the table cut short is no name.
+        name=None if lost_name or name.endswith("...") else name,
+        is_gpu=True,
+        **window.base(device),
+    )
+    if lost_name or match["rest"].count("ERR!") > 1:
+        yield LossHinted(what="smi-error", index=index, **window.base(device))
+
+
+_ROW = re.compile(
+    r"(?:\|\s+|\A\s*)(?P<index>\d{1,3})\s+(?P<name>\S[^|]*?)(?:\s+(?:On|Off|N/A|ERR!))?\s*\|"
+    r" {1,5}(?P<address>0[0-9A-Fa-f]{3,7}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])\s*(?P<rest>[^+]*)"
+)
+
+
+def _row_above(window: Window) -> re.Match[str] | None:
+    """The address row that a row of readings belongs to: the nearest of the two lines above."""
+    for record in window.before(2):
+        if row := _ROW.search(record.raw):
+            return row
+    return None
+
+
+def _read_error_cells(match: re.Match[str], window: Window) -> Reading:
+    cells = match.group()
+    # A fan sensor alone fails on healthy cards.
+    if cells.count("ERR!") < 2:
+        return None
+    row = _row_above(window)
+    return LossHinted(
+        what="smi-error",
+        index=int(row["index"]) if row else None,
+        **window.base(row["address"] if row else None),
+    )
+
+
+def _read_readings(match: re.Match[str], window: Window) -> Reading:
+    row = _row_above(window)
+    util = re.search(r"\|\s*(\d+)%\s", window.text[match.end() :])
+    return GpuSampled(
+        temp_c=float(match["temp"]),
+        power_w=float(match["power"]),
+        limit_w=float(match["limit"]),
+        util_percent=float(util[1]) if util else None,
+        **window.base(row["address"] if row else None),
+    )
+
+
+def _read_listed(match: re.Match[str], window: Window) -> Reading:
+    return DeviceIdentified(
+        index=int(match["index"]),
+        name=match["name"],
+        uuid=match["uuid"],
+        is_gpu=True,
+        **window.base(),
+    )
+
+
+PATTERNS = (
+    Pattern(
+        id="smi-no-handle",
+        needles=("to determine the device handle",),
+        regex=re.compile(
+            r"(?:[Uu]nable )?to determine the device handle for\s+(?:(?:GPU|gpu|Gpu)\s*)?"
+            r"(?:(?P<index>\d{1,2})(?::\s+|(?=:\s*[A-Za-z])))?"
+            rf"(?P<address>(?:PCI:)?{_ADDRESS})?:?\s*(?P<why>[A-Za-z][^\n]*)?"
+        ),
+        read=_read_no_handle,
+        examples=(
+            "Unable to determine the device handle for GPU 0000:44:00.0: GPU is lost.  Reboot the system to recover this GPU",
+            "Unable to determine the device handle for GPU0000:44:00.0: Unknown Error",
+            "Unable to determine the device handle for GPU2: 0000:C4:00.0: Unknown Error",
+            "Unable to determine the device handle for gpu 0000:c4:00.0: Not Found",
+            "Unable to determine the device handle for GPU 000:4F:80.0: Unknown Error",
+            "Unable to determine the device handle for GPU 0000:44:00.0: GPU requires reset",
+        ),
+        near=("Unable to determine the display handle for window 3",),
+        source="nvidia-smi's own message; spellings from public reports",
+    ),
+    Pattern(
+        id="nvml-init-failed",
+        needles=("initialize NVML", "initializing NVML", "initialise NVML"),
+        regex=re.compile(
+            r"(?:[Ff]ailed to )?(?:initialize NVML|initializing NVML|initialise NVML)[^:]{0,40}?:\s*"
+            r"(?P<why>(?:ERROR_|NVML_ERROR_)?[A-Za-z][^\n]*)"
+        ),
+        read=_read_init,
+        examples=(
+            "Failed to initialize NVML: Driver/library version mismatch",
+            "Failed to initialize NVML: Unknown Error",
+            "Failed to initialize NVML: GPU is lost",
+            "Failed to initialize NVML: Insufficient Permissions",
+            "Failed to initialize NVML: Driver Not Loaded",
+            'level=warning msg="failed to initialize NVML: ERROR_LIBRARY_NOT_FOUND"',
+        ),
+        near=("Successfully initialize NVML: took 12 ms",),
+        source="nvidia-smi; k8s device plugin",
+    ),
+    Pattern(
+        id="nvml-lost-name",
+        needles=("GpuIsLost", "ERROR_GPU_IS_LOST", "GpuLost", "NVML_GPU_IS_LOST"),
+        regex=re.compile(
+            r"(?<![A-Za-z])(?:(?:pynvml\.)?(?:nvml\.)?NVMLError_GpuIsLost(?::? GPU is lost)?|(?:NVML_)?ERROR_GPU_IS_LOST"
+            r"|NVML_GPU_IS_LOST|NvmlError(?:::|\()GpuLost|GpuIsLost|GpuLost(?=\W*$))"
+        ),
+        read=_read_lost_name,
+        examples=(
+            "pynvml.NVMLError_GpuIsLost: GPU is lost",
+            "pynvml.nvml.NVMLError_GpuIsLost: GPU is lost",
+            "failed to get device count for GPU-0a1b2c3d-1111-2222-3333-444455556666: ERROR_GPU_IS_LOST",
+            "nvmlDeviceGetTemperature returned NVML_ERROR_GPU_IS_LOST",
+            "Error: NvmlError::GpuLost",
+            "called `Result::unwrap()` on an `Err` value: GpuLost",
+        ),
+        near=(
+            "    except pynvml.NVMLError_GpuIsLost:",
+            "NVML_ERROR_GPU_IS_LOST = 15,",
+            "        case nvml.ERROR_GPU_IS_LOST:",
+            "NVRM: Check failed: GPU lost from the bus [NV_ERR_GPU_IS_LOST] (0x0000000F) returned from x()",
+        ),
+        source="nvml.h; names in nvidia-ml-py, go-nvml, nvml-wrapper",
+    ),
+    Pattern(
+        id="nvml-lost-text",
+        needles=("GPU is lost", "target GPU has fallen off the bus"),
+        regex=re.compile(
+            r"GPU is lost\.?\s+Reboot\s+the|(?::\s*|\[|=\s?[\"']?|\(|\"|')GPU is lost\b(?!\s+(?:and|or|when|if|because|on|in|so)\b)"
+            r"|\A\s*GPU is lost\W*\Z|the target GPU has fallen off the bus or has otherwise become inaccessible"
+        ),
+        read=_read_lost,
+        examples=(
+            "GPU is lost. Reboot the system to recover this GPU",
+            "nvml: GPU is lost",
+            "    Product Name                          : GPU is lost",
+            'time="2026-03-04T05:06:07Z" level=error msg="error getting utilisation: GPU is lost"',
+            "the target GPU has fallen off the bus or has otherwise become inaccessible",
+        ),
+        near=("After ten minutes the GPU is lost and nothing helps.",),
+        source="nvmlErrorString(15); nvml-wrapper",
+    ),
+    Pattern(
+        id="nvml-error-name",
+        needles=("NVMLError_", "NVML_ERROR_"),
+        regex=re.compile(
+            r"(?<!\w)(?:NVMLError_(?P<python>[A-Z][A-Za-z]+)|NVML_ERROR_(?P<c>[A-Z_]+))\b"
+        ),
+        read=_read_name,
+        examples=(
+            "pynvml.NVMLError_Unknown: Unknown Error",
+            "pynvml.NVMLError_LibRmVersionMismatch: RM has detected an NVML/RM version mismatch.",
+            "nvmlInit_v2() failed: NVML_ERROR_DRIVER_NOT_LOADED",
+        ),
+        near=(
+            "pynvml.NVMLError_NotSupported: Not Supported",
+            "except pynvml.NVMLError_Unknown as error:",
+            "NVML_ERROR_UNKNOWN = 999",
+        ),
+        source="nvml.h; nvidia-ml-py",
+    ),
+    Pattern(
+        id="smi-no-devices",
+        needles=("No devices were found",),
+        regex=re.compile(r"No devices were found"),
+        read=_read_no_devices,
+        examples=("No devices were found", "gpu-exporter[711]: No devices were found"),
+        near=("No devices found",),
+        source="nvidia-smi",
+    ),
+    Pattern(
+        id="smi-no-driver",
+        needles=("communicate with the NVIDIA driver",),
+        regex=re.compile(r"(?:n't|not|n’t)\s+communicate with the NVIDIA driver"),
+        read=_read_smi_failed,
+        examples=(
+            "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the latest NVIDIA driver is installed and running.",
+        ),
+        near=("Agents communicate with the NVIDIA driver over ioctl",),
+        source="nvidia-smi",
+    ),
+    Pattern(
+        id="smi-header",
+        needles=("Driver Version:",),
+        regex=re.compile(
+            r"NVIDIA-SMI\s+[\d.]+\s+Driver Version:\s*(?P<driver>\d[\d.]+)(?:\s+CUDA Version:\s*(?P<cuda>\d[\d.]*))?"
+        ),
+        read=_read_versions,
+        examples=(
+            "| NVIDIA-SMI 560.35.03    Driver Version: 560.35.03    CUDA Version: 12.6     |",
+        ),
+        near=("Driver Version: unknown",),
+        source="nvidia-smi's table",
+    ),
+    Pattern(
+        id="smi-row",
+        needles=("| 0", "|  0", "|   0", "|    0", "|     0"),
+        regex=_ROW,
+        read=_read_table_row,
+        examples=(
+            "|   0  NVIDIA GeForce RTX 4090        Off |   00000000:2B:00.0 Off |                  Off |",
+            "|   3  ERR!                       Off  | 00000000:C1:00.0 Off |                 ERR! |",
+        ),
+        near=("|   0   N/A  N/A      2114      C   python3                 18012MiB |",),
+        source="nvidia-smi's table",
+    ),
+    Pattern(
+        id="smi-err-cells",
+        needles=("ERR!",),
+        regex=re.compile(r"(?:\||\A)[^|]*ERR!.*\|"),
+        read=_read_error_cells,
+        examples=(
+            "|ERR!  ERR! ERR!    ERR! / ERR! | Unknown Error        |   Unknown Error      |",
+        ),
+        near=("|ERR!   48C    P2    98W / 350W |   1024MiB / 24576MiB |     35%      Default |",),
+        source="nvidia-smi's table",
+    ),
+    Pattern(
+        id="smi-readings",
+        needles=("W / ",),
+        regex=re.compile(
+            r"(?:\||\A)[^|]*?\s(?P<temp>\d{1,3})C\s+P\d{1,2}\s+(?P<power>\d+)W / +(?P<limit>\d+)W\s*\|[^|]*"
+        ),
+        read=_read_readings,
+        examples=(
+            "| 41%   66C    P2             287W /  350W |   22104MiB /  24576MiB |     97%      Default |",
+        ),
+        near=("| fan | 20W / 30W |",),
+        source="nvidia-smi's table",
+    ),
+    Pattern(
+        id="smi-list",
+        needles=("(UUID: GPU-",),
+        regex=re.compile(
+            r"GPU (?P<index>\d{1,3}): (?P<name>[^()]{3,60}?) \(UUID: (?P<uuid>GPU-[0-9a-fA-F-]{36})\)"
+        ),
+        read=_read_listed,
+        examples=("GPU 1: NVIDIA L40S (UUID: GPU-5f0c1d2e-3a4b-5c6d-7e8f-90a1b2c3d4e5)",),
+        near=("  MIG 1g.5gb Device 0: (UUID: MIG-5f0c1d2e-3a4b-5c6d-7e8f-90a1b2c3d4e5)",),
+        source="nvidia-smi -L",
+    ),
+)
+
+NVIDIA_SMI = Family("nvidia_smi", PATTERNS)

@@ -1,0 +1,184 @@
+"""Processes that were ended because the host, or their cgroup, ran out of memory."""
+
+from __future__ import annotations
+
+import re
+
+from gpuprobe.events import OomKilled
+from gpuprobe.sources.record import Window
+from gpuprobe.sources.wording.base import Family, Pattern, Reading
+
+# A terminal pads a wrapped line with blanks up to its width, in the middle of a word too.
+_PADDING = re.compile(r" {8,}")
+_RSS = re.compile(r"anon-rss:\s*(?P<kib>\d+)\s*kB")
+_KILLED = re.compile(r"Kill(?:ed)? process (?P<pid>\d+)")
+_CGROUP = re.compile(r"[Mm]emory cgroup|CONSTRAINT_MEMCG|oom_memcg=/\w")
+
+
+def _is_told(window: Window, lines: int, pid: str | None) -> bool:
+    """True when a line nearby tells of the same kill in the form that says most."""
+    for record in (*window.after(lines), *window.before(lines)):
+        killed = _KILLED.search(record.message)
+        if killed is not None and pid in (None, killed["pid"]):
+            return True
+    return False
+
+
+def _read_killed(match: re.Match[str], window: Window) -> Reading:
+    text = _PADDING.sub("", window.text)
+    rss = _RSS.search(text)
+    cgroup = _CGROUP.search(text) is not None or any(
+        _CGROUP.search(record.message) for record in window.before(6)
+        if match["pid"] in record.message
+    )  # fmt: skip
+    return OomKilled(
+        **window.base(),
+        pid=int(match["pid"]),
+        process=match["process"],
+        cgroup=cgroup,
+        rss_kib=int(rss["kib"]) if rss else None,
+    )
+
+
+def _read_oom_kill(match: re.Match[str], window: Window) -> Reading:
+    text = _PADDING.sub("", window.text)
+    task = re.search(r"task=(?P<process>[^,]+),pid=(?P<pid>\d+)", text)
+    if _is_told(window, 4, task["pid"] if task else None):
+        return None
+    return OomKilled(
+        **window.base(),
+        pid=int(task["pid"]) if task else None,
+        process=task["process"] if task else None,
+        cgroup="CONSTRAINT_MEMCG" in text,
+    )
+
+
+def _read_reaped(match: re.Match[str], window: Window) -> Reading:
+    if _is_told(window, 12, match["pid"]):
+        return None
+    return OomKilled(**window.base(), pid=int(match["pid"]), process=match["process"])
+
+
+def _read_invoked(match: re.Match[str], window: Window) -> Reading:
+    following = window.after(Window.REACH)
+    if any(_KILLED.search(record.message) or "oom-kill:" in record.message for record in following):
+        return None
+    # The process named is the one that asked for memory, not the one that was killed.
+    return OomKilled(**window.base())
+
+
+def _read_cgroup(match: re.Match[str], window: Window) -> Reading:
+    groups = match.groupdict()
+    return OomKilled(**window.base(), process=groups.get("who"), cgroup=True)
+
+
+def _read_earlyoom(match: re.Match[str], window: Window) -> Reading:
+    return OomKilled(**window.base(), pid=int(match["pid"]), process=match["process"])
+
+
+def _read_host(match: re.Match[str], window: Window) -> Reading:
+    return OomKilled(**window.base())
+
+
+OOM = Family(
+    "oom",
+    (
+        Pattern(
+            id="oom-killed-process",
+            needles=("Killed process ", "Kill process "),
+            regex=re.compile(
+                r"(?:ut of memory[^\n]{0,60}?:\s+|\b)Kill(?:ed)? process (?P<pid>\d+)[,\s]+\((?P<process>[^)\n]{1,64})\)(?=,? *(?:total-vm|score|UID|,|$)|\s)"
+            ),
+            read=_read_killed,
+            examples=(
+                "Out of memory: Killed process 4411 (python3) total-vm:63312244kB, anon-rss:30451456kB, file-rss:74816kB, shmem-rss:12296kB, UID:0 pgtables:690kB oom_score_adj:0",
+                "Memory cgroup out of memory: Killed process 991 (vllm) total-vm:9000kB, anon-rss:8000kB",
+                "Out of memory: Kill process 1234 (java) score 901 or sacrifice child",
+                "Out of memory: Killed process 4411 (python3) total-vm:63312244                                                       kB, anon-rss:30451456kB",
+            ),
+            near=("Killed process group of job 7 (done)",),
+            source="linux mm/oom_kill.c",
+        ),
+        Pattern(
+            id="oom-kill-constraint",
+            needles=("oom-kill:constraint=",),
+            regex=re.compile(r"oom-kill:constraint="),
+            read=_read_oom_kill,
+            examples=("oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=pod7,mems_allowed=0,oom_memcg=/kubepods/pod7,task_memcg=/kubepods/pod7/c1,task=python,pid=8123,uid=0",),
+            near=("the oom-kill:constraint of this pod",),
+            source="linux mm/oom_kill.c",
+        ),
+        Pattern(
+            id="oom-reaped",
+            needles=("oom_reaper: reaped process ",),
+            regex=re.compile(r"oom_reaper: reaped process (?P<pid>\d+) \((?P<process>[^)\n]+)\)"),
+            read=_read_reaped,
+            examples=("oom_reaper: reaped process 4411 (python3), now anon-rss:0kB, file-rss:74732kB",),
+            source="linux mm/oom_kill.c",
+        ),
+        Pattern(
+            id="oom-invoked",
+            needles=(" invoked oom-killer",),
+            regex=re.compile(r"\S+ invoked oom-killer: "),
+            read=_read_invoked,
+            examples=("python3 invoked oom-killer: gfp_mask=0x140cca(GFP_HIGHUSER_MOVABLE|__GFP_COMP), order=0, oom_score_adj=0",),
+            source="linux mm/oom_kill.c",
+        ),
+        Pattern(
+            id="oom-unit",
+            needles=("by the OOM killer", "systemd-oomd killed", "with result 'oom-kill'"),
+            regex=re.compile(
+                r"(?P<who>\S+\.(?:service|scope|slice)): (?:A process of this unit has been killed by the OOM killer|systemd-oomd killed|Failed with result 'oom-kill')"
+            ),
+            read=_read_cgroup,
+            examples=(
+                "vllm.service: A process of this unit has been killed by the OOM killer.",
+                "train.scope: systemd-oomd killed 4 process(es) in this unit.",
+            ),
+            source="systemd",
+        ),
+        Pattern(
+            id="oom-systemd-oomd",
+            needles=(" due to memory pressure", " due to memory used "),
+            regex=re.compile(r"Killed (?P<who>/\S+) due to memory (?:pressure|used )"),
+            read=_read_cgroup,
+            examples=("Killed /user.slice/user-1000.slice/train.scope due to memory pressure for /user.slice being 81.20% > 50.00% for > 20s with reclaim activity",),
+            source="systemd-oomd",
+        ),
+        Pattern(
+            id="oom-earlyoom",
+            needles=("sending SIG",),
+            regex=re.compile(
+                r"sending SIG(?:TERM|KILL) to process (?P<pid>\d+)(?: uid \d+)? \"(?P<process>[^\"\n]+)\""
+            ),
+            read=_read_earlyoom,
+            examples=('sending SIGTERM to process 20311 uid 1000 "python3": badness 1303, VmRSS 58811 MiB',),
+            near=("sending SIGTERM to workers",),
+            source="earlyoom",
+        ),
+        Pattern(
+            id="oom-container",
+            needles=("OOMKilled", "oom-kill event", "oom_kill event", "out-of-memory handler", "TaskOOM"),
+            regex=re.compile(
+                r"OOMKilled\b(?!\W{0,3}(?:false|False))|Detected \d+ oom[-_]kill event|killed by the cgroup out-of-memory handler|TaskOOM event"
+            ),
+            read=_read_cgroup,
+            examples=(
+                "      Reason:       OOMKilled",
+                '"lastState":{"terminated":{"exitCode":137,"reason":"OOMKilled"}}',
+                "slurmstepd: error: Detected 1 oom_kill event in StepId=7711.batch. Some of the step tasks have been OOM Killed.",
+            ),
+            near=('"OOMKilled": false,',),
+            source="Kubernetes, Docker, Slurm",
+        ),
+        Pattern(
+            id="oom-ray",
+            needles=("node running low on memory",),
+            regex=re.compile(r"killed due to the node running low on memory"),
+            read=_read_host,
+            examples=("ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.",),
+            source="Ray",
+        ),
+    ),
+)  # fmt: skip
+"""The OOM killers of kernel, systemd, containers and schedulers."""

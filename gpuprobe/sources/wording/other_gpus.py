@@ -1,0 +1,278 @@
+"""GPUs that are not NVIDIA's driver's: amdgpu, i915, xe, nouveau, the DRM core, macOS.
+
+Source: drivers/gpu/drm of Linux 4.x to 6.x, FreeBSD's drm-kmod, public logs of macOS.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from gpuprobe.events import (
+    GpuHung,
+    GpuLostReported,
+    LossHinted,
+)
+from gpuprobe.sources.record import Window
+from gpuprobe.sources.wording.base import Family, Pattern, Reading
+
+_ADDRESS = r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]"
+_DRIVER = re.compile(rf"\b(?P<driver>amdgpu|radeon|i915|xe|nouveau)\b(?: (?P<address>{_ADDRESS}))?")
+_NO_DEVICE = -19
+"""-ENODEV: what a reset returns when the device does not answer."""
+
+
+def _named(window: Window) -> tuple[str, str | None]:
+    """Driver and address that stand before the message; amdgpu where only FreeBSD's drmn does."""
+    found = _DRIVER.search(window.text)
+    if found is None:
+        return "amdgpu", None
+    return found["driver"].replace("radeon", "amdgpu"), found["address"]
+
+
+def _hung(what: str, recovered: bool | None = None) -> Callable[[re.Match[str], Window], Reading]:
+    def read(match: re.Match[str], window: Window) -> Reading:
+        driver, address = _named(window)
+        return GpuHung(driver=driver, what=what, recovered=recovered, **window.base(address))
+
+    return read
+
+
+def _read_ring(match: re.Match[str], window: Window) -> Reading:
+    driver, address = _named(window)
+    soft = "soft recovered" in window.text
+    return GpuHung(
+        driver=driver,
+        what="ring-timeout",
+        recovered=True if soft else None,
+        **window.base(address),
+    )
+
+
+def _read_reset_end(match: re.Match[str], window: Window) -> Reading:
+    _, address = _named(window)
+    code = int(match["ret"])
+    hung = GpuHung(
+        driver="amdgpu",
+        what="reset" if code == 0 else "reset-failed",
+        recovered=code == 0,
+        **window.base(address),
+    )
+    if code == _NO_DEVICE:
+        return (hung, LossHinted(what="status-lost", **window.base(address)))
+    return hung
+
+
+def _read_lost(match: re.Match[str], window: Window) -> Reading:
+    _, address = _named(window)
+    return GpuLostReported(by="amdgpu", **window.base(address))
+
+
+def _read_smu(match: re.Match[str], window: Window) -> Reading:
+    _, address = _named(window)
+    return LossHinted(what="smu-all-ones", **window.base(address))
+
+
+def _read_wedged(match: re.Match[str], window: Window) -> Reading:
+    recovered = not match["how"].startswith("needs")
+    return GpuHung(
+        driver=match["driver"],
+        what="reset" if recovered else "wedged",
+        recovered=recovered,
+        **window.base(match["address"]),
+    )
+
+
+def _read_nouveau(match: re.Match[str], window: Window) -> Reading:
+    return GpuHung(driver="nouveau", what="fault", **window.base(match["address"]))
+
+
+def _read_nouveau_gone(match: re.Match[str], window: Window) -> Reading:
+    return LossHinted(what="all-ones", **window.base(match["address"]))
+
+
+def _macos(what: str) -> Callable[[re.Match[str], Window], Reading]:
+    def read(match: re.Match[str], window: Window) -> Reading:
+        return GpuHung(driver="macos", what=what, **window.base())
+
+    return read
+
+
+_AMDGPU = (
+    Pattern(
+        id="amdgpu-lost",
+        needles=("device lost from bus",),
+        regex=re.compile(r"(?:amdgpu|drmn\d+)\b.*device lost from bus"),
+        read=_read_lost,
+        examples=("amdgpu 0000:2d:00.0: amdgpu: device lost from bus!",),
+        near=("usb 1-4: device lost from bus",),
+        source="drivers/gpu/drm/amd/amdgpu/amdgpu_device.c",
+    ),
+    Pattern(
+        id="amdgpu-ring-timeout",
+        needles=(" timeout, signaled", " timeout, but soft"),
+        regex=re.compile(
+            r"(?:amdgpu|job_timedout|radeon|drmn\d+)\b.*[Rr]ing (?P<ring>\S+) timeout, (?:signaled|but soft)"
+        ),
+        read=_read_ring,
+        examples=(
+            "amdgpu 0000:2d:00.0: amdgpu: ring gfx_0.1.0 timeout, signaled seq=7120, emitted seq=7122",
+            "[drm:amdgpu_job_timedout [amdgpu]] *ERROR* ring sdma0 timeout, signaled seq=31, emitted seq=33",
+            "[drm ERROR :amdgpu_job_timedout] ring comp_1.0.0 timeout, signaled seq=871, emitted seq=873",
+            "amdgpu 0000:2d:00.0: amdgpu: ring gfx timeout, but soft recovered",
+        ),
+        near=("e1000e 0000:00:1f.6: ring rx timeout",),
+        source="amdgpu_job.c",
+    ),
+    Pattern(
+        id="amdgpu-reset-end",
+        needles=("GPU reset end with ret", "GPU Recovery Failed"),
+        regex=re.compile(r"GPU (?:reset end with ret\s?=\s?|Recovery Failed:\s*)(?P<ret>-?\d+)"),
+        read=_read_reset_end,
+        examples=(
+            "amdgpu 0000:2d:00.0: amdgpu: GPU reset end with ret = -19",
+            "amdgpu 0000:2d:00.0: amdgpu: GPU Recovery Failed: -110",
+        ),
+        near=("GPU reset end",),
+        source="amdgpu_device.c",
+    ),
+    Pattern(
+        id="amdgpu-reset",
+        needles=("GPU reset",),
+        regex=re.compile(
+            r"(?:amdgpu|radeon|drmn\d+)\b.*GPU reset(?:\(\d+\))? (?:begin!?|succeeded|failed)"
+        ),
+        read=lambda match, window: (
+            _hung("reset", recovered=True)
+            if "succeeded" in match.group()
+            else _hung("reset-failed", recovered=False)
+            if "failed" in match.group()
+            else _hung("reset")
+        )(match, window),
+        examples=(
+            "amdgpu 0000:2d:00.0: amdgpu: GPU reset begin!",
+            "amdgpu 0000:2d:00.0: amdgpu: GPU reset(3) succeeded!",
+            "drmn1: GPU reset begin!",
+        ),
+        near=("GPU reset acknowledged by operator",),
+        source="amdgpu_device.c",
+    ),
+    Pattern(
+        id="amdgpu-vram-lost",
+        needles=("VRAM is lost due to GPU reset",),
+        regex=re.compile(r"VRAM is lost due to GPU reset"),
+        read=_hung("reset", recovered=True),
+        examples=("[drm] VRAM is lost due to GPU reset!",),
+        near=("[drm] VRAM: 8176M used",),
+        source="amdgpu_device.c",
+    ),
+    Pattern(
+        id="amdgpu-smu-all-ones",
+        needles=("SMU", "smu"),
+        regex=re.compile(
+            r"(?:amdgpu|drmn\d+)\b.*(?:SMU|smu)\b.*\bresp(?:onse)?\b\s?[:=]?\s?0x(?:FFFFFFFF|ffffffff)\b"
+        ),
+        read=_read_smu,
+        examples=(
+            "amdgpu 0000:2d:00.0: amdgpu: SMU: response:0xFFFFFFFF for index:9 param:0x00000000 message:GetEnabledSmuFeatures?",
+        ),
+        near=("amdgpu 0000:2d:00.0: amdgpu: SMU: response:0x00000001 for index:9",),
+        source="smu_cmn.c",
+    ),
+    Pattern(
+        id="amdgpu-mes",
+        needles=("MES failed to respon", "failed to halt cp", "SMU: I'm not done"),
+        regex=re.compile(r"MES failed to respon|failed to halt cp|SMU: I'm not done"),
+        read=_hung("reset"),
+        examples=(
+            "[drm ERROR :mes_v11_0_submit_pkt_and_poll_completion] MES failed to response msg=4",
+        ),
+        near=("MES enabled",),
+        source="mes_v11_0.c",
+    ),
+)
+
+_OTHERS = (
+    Pattern(
+        id="drm-wedged",
+        needles=("device wedged",),
+        regex=re.compile(
+            rf"\b(?P<driver>[a-z]\w+) (?P<address>{_ADDRESS}): \[drm\] device wedged, "
+            r"(?P<how>but recovered through reset|but no recovery needed|needs recovery)"
+        ),
+        read=_read_wedged,
+        examples=("xe 0000:03:00.0: [drm] device wedged, needs recovery",),
+        near=("printer device wedged, call support",),
+        source="drivers/gpu/drm/drm_drv.c",
+    ),
+    Pattern(
+        id="xe-wedged",
+        needles=("Xe has declared device",),
+        regex=re.compile(r"Xe has declared device \S+ as wedged"),
+        read=_hung("wedged", recovered=False),
+        examples=(
+            "xe 0000:03:00.0: [drm] *ERROR* CRITICAL: Xe has declared device 0000:03:00.0 as wedged.",
+        ),
+        near=("Xe has declared a new firmware",),
+        source="drivers/gpu/drm/xe/xe_device.c",
+    ),
+    Pattern(
+        id="i915-hang",
+        needles=("GPU HANG", "Failed to reset chip", "esetting chip for"),
+        regex=re.compile(
+            r"\b(?:i915|xe|\[drm)\b.*(?:GPU HANG|Failed to reset chip|[Rr]esetting chip for)|GPU HANG: ecode"
+        ),
+        read=lambda match, window: (
+            _hung("wedged", recovered=False) if "Failed" in match.group() else _hung("reset")
+        )(match, window),
+        examples=(
+            "i915 0000:00:02.0: [drm] GPU HANG: ecode 12:1:85dffffb, in chrome [4321]",
+            "i915 0000:00:02.0: [drm] *ERROR* Failed to reset chip.",
+            "i915 0000:00:02.0: [drm] Resetting chip for stopped heartbeat on rcs0",
+        ),
+        near=("Setting i915.reset=1 after a hang",),
+        source="drivers/gpu/drm/i915",
+    ),
+    Pattern(
+        id="nouveau-all-ones",
+        needles=("nouveau",),
+        regex=re.compile(
+            rf"nouveau (?P<address>{_ADDRESS}):.*(?:unknown chipset \(ffffffff\)|read(?:ing)? ffffffff|\bffffffff ffffffff ffffffff\b)"
+        ),
+        read=_read_nouveau_gone,
+        examples=("nouveau 0000:01:00.0: unknown chipset (ffffffff)",),
+        near=("nouveau 0000:01:00.0: NVIDIA GP107 (137000a1)",),
+        source="drivers/gpu/drm/nouveau/nvkm/engine/device/base.c",
+    ),
+    Pattern(
+        id="nouveau-fault",
+        needles=("nouveau",),
+        regex=re.compile(
+            rf"nouveau (?P<address>{_ADDRESS}): (?:bus: MMIO (?:read|write) of [0-9a-f]+ FAULT at|fifo: (?:\w+ )?fault|fifo: SCHED_ERROR|"
+            r"gr: .*(?:TRAP|timeout)|\S+: channel \d+.*killed|timeout at|.*runner_timeout|.*failed to idle)"
+        ),
+        read=_read_nouveau,
+        examples=(
+            "nouveau 0000:01:00.0: bus: MMIO write of 80000041 FAULT at 10eb14 [ IBUS ]",
+            "nouveau 0000:01:00.0: fifo: SCHED_ERROR 20 []",
+        ),
+        near=("nouveau 0000:01:00.0: DRM: VRAM: 2048 MiB",),
+        source="drivers/gpu/drm/nouveau",
+    ),
+    Pattern(
+        id="macos-fence-timeout",
+        needles=("fence_timeout", "HangState", "GPURestart", "gpuRestart"),
+        regex=re.compile(
+            r"fence_timeout\(|GPU HangState 0x(?!0+\b)[0-9A-Fa-f]+|(?:GPURestart|gpuRestart)\w*.*(?:hang|reset|Channel|signaled)"
+        ),
+        read=_macos("fence"),
+        examples=(
+            "(IOAcceleratorFamily2) void IOAccelFenceMachine::fence_timeout(IOTimerEventSource *): AMDRadeonAccelerator prodding blockFenceInterrupt",
+            "(AMDRadeonX6000HWLibs) AMD Cail: [7:0:0] GPU HangState 0x00000030, HangFlags 0x00000003: IndividualEngineHang 1",
+        ),
+        near=("AMD Cail: GPU HangState 0x00000000, HangFlags 0x00000000",),
+        source="public logs of IOAcceleratorFamily2",
+    ),
+)
+
+OTHER_GPUS = Family("other_gpus", (*_AMDGPU, *_OTHERS))

@@ -1,0 +1,366 @@
+"""What tools print about PCI, and what people do to devices: lspci, sysfs, sudo, setpci."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable
+
+from gpuprobe.events import (
+    AdminActed,
+    BridgeLinked,
+    ConfigSpaceUnreadable,
+    DeviceIdentified,
+    Event,
+    LinkStateReported,
+)
+from gpuprobe.identity import PciAddress
+from gpuprobe.sources.record import Window
+from gpuprobe.sources.wording.base import Family, Pattern, Reading
+from gpuprobe.sources.wording.pci import GPU_VENDORS
+from gpuprobe.sources.wording.shapes import BDF
+
+_LSPCI_HEAD = re.compile(rf"^(?P<bdf>{BDF}) (?P<class>[A-Z0-9].*)")
+_LINK_CAP = re.compile(r"LnkCap:.*?Speed (?P<speed>[\d.]+) ?GT/s.*?Width x(?P<width>\d+)")
+_WRITES = re.compile(r"\btee\b|\becho\b|\bprintf\b|>\s*/sys|COMMAND=|\bwrite")
+
+
+def _lspci_device(window: Window) -> tuple[PciAddress | None, str]:
+    """The device whose `lspci -v` section the window's record stands in, and its head line."""
+    own = _LSPCI_HEAD.match(window.text)
+    if own:
+        return PciAddress.try_parse(own["bdf"]), window.text
+    for record in window.before(Window.REACH):
+        if found := _LSPCI_HEAD.match(record.message):
+            return PciAddress.try_parse(found["bdf"]), record.message
+        if not record.message.strip():
+            break  # lspci puts an empty line between two devices
+    return None, ""
+
+
+def _read_rev_ff(match: re.Match[str], window: Window) -> Reading:
+    return ConfigSpaceUnreadable(**window.base(match["bdf"]), how="all-ones")
+
+
+def _read_header_type(match: re.Match[str], window: Window) -> Reading:
+    device, head = _lspci_device(window)
+    if "(rev ff)" in head:
+        return None
+    return ConfigSpaceUnreadable(**window.base(device), how="all-ones")
+
+
+def _read_lspci_gpu(match: re.Match[str], window: Window) -> Reading:
+    ids = re.search(r"\[(?P<vendor>[0-9a-f]{4}):(?P<device>[0-9a-f]{4})\]", match["rest"])
+    vendor = int(ids["vendor"], 16) if ids else None
+    if vendor is not None and vendor not in GPU_VENDORS:
+        return None
+    name = re.split(r" \[[0-9a-f]{4}:[0-9a-f]{4}\]| \(rev ", match["rest"])[0].strip()
+    return DeviceIdentified(
+        **window.base(match["bdf"]),
+        name=name or None,
+        is_gpu=True if vendor or "NVIDIA" in name else None,
+        vendor_id=vendor,
+        device_id=int(ids["device"], 16) if ids else None,
+    )
+
+
+def _read_link_status(match: re.Match[str], window: Window) -> Reading:
+    device, _ = _lspci_device(window)
+    width = int(match["width"])
+    if match["speed"] is None and width == 63:
+        return ConfigSpaceUnreadable(**window.base(device), how="all-ones")
+    caps = [_LINK_CAP.search(record.message) for record in window.before(8)]
+    cap = next((found for found in caps if found), None)
+    return LinkStateReported(
+        **window.base(device),
+        what="sampled",
+        speed_gts=float(match["speed"]) if match["speed"] else None,
+        width=width,
+        max_speed_gts=float(cap["speed"]) if cap else None,
+        max_width=int(cap["width"]) if cap else None,
+    )
+
+
+def _read_sysfs_link(match: re.Match[str], window: Window) -> Reading:
+    named = re.findall(rf"/({BDF})(?=/)", window.text[: match.end()])
+    device = PciAddress.try_parse(named[-1]) if named else None
+    value = match["value"].strip()
+    if value.startswith("Unknown") or (match["which"] == "width" and value == "63"):
+        return ConfigSpaceUnreadable(**window.base(device), how="all-ones")
+    number = float(value.split()[0])
+    if match["which"] == "speed":
+        return LinkStateReported(**window.base(device), what="sampled", speed_gts=number)
+    return LinkStateReported(**window.base(device), what="sampled", width=int(number))
+
+
+def _read_config_dump(match: re.Match[str], window: Window) -> Reading:
+    device, _ = _lspci_device(window)
+    if device is None:
+        above = " ".join(record.message for record in window.before(2))
+        named = re.search(rf"/({BDF})/config\b", above)
+        if named is None:
+            return None
+        device = PciAddress.try_parse(named[1])
+    return ConfigSpaceUnreadable(**window.base(device), how="all-ones")
+
+
+def _read_sysfs_path(match: re.Match[str], window: Window) -> Reading:
+    hops = [PciAddress.parse(hop) for hop in match["hops"].strip("/").split("/")]
+    return [
+        BridgeLinked(**window.base(child), parent=parent)
+        for parent, child in itertools.pairwise(hops)
+    ]
+
+
+_TREE_ROOT = re.compile(r"-\[(?P<domain>[0-9a-f]{4,8}):(?P<bus>[0-9a-f]{2})(?:-[0-9a-f]{2})?\]-")
+_TREE_HOP = re.compile(r"(?P<dev>[01][0-9a-f])\.(?P<fn>[0-7])(?:-\[(?P<bus>[0-9a-f]{2})(?:-[0-9a-f]{2})?\]-+)?")
+
+
+def _tree_bus(window: Window, column: int) -> tuple[int, int, bool] | None:
+    """Domain and bus that a row of `lspci -t` starts from; False where only the domain is known."""
+    rows = [window.record.raw, *(record.raw for record in window.before(Window.REACH))]
+    for raw in rows:
+        if root := _TREE_ROOT.search(raw):
+            first_level = raw is rows[0] or column == root.end()
+            return int(root["domain"], 16), int(root["bus"], 16), first_level
+    return None
+
+
+def _read_tree(match: re.Match[str], window: Window) -> Reading:
+    column = len(re.split(r"[+\\]-(?=[01][0-9a-f]\.)", window.record.raw)[0])
+    root = _tree_bus(window, column)
+    if root is None:
+        return None
+    domain, bus, known = root
+    events: list[Event] = []
+    parent: PciAddress | None = None
+    for hop in _TREE_HOP.finditer(match["chain"]):
+        here = PciAddress(domain, bus, int(hop["dev"], 16), int(hop["fn"])) if known else None
+        if parent and here:
+            events.append(BridgeLinked(**window.base(here), parent=parent))
+        parent = here
+        if hop["bus"] is None:
+            break
+        bus, known = int(hop["bus"], 16), True
+    return events or None
+
+
+def _read_sysfs_act(match: re.Match[str], window: Window) -> Reading:
+    if not _WRITES.search(window.text):
+        return None
+    named = re.findall(BDF, match[0])
+    return AdminActed(**window.base(named[-1] if named else None), what=match["act"])
+
+
+def _read_driver_act(match: re.Match[str], window: Window) -> Reading:
+    if not _WRITES.search(window.text):
+        return None
+    driver, act = match["driver"], match["act"]
+    if act == "unbind":
+        what = "unbind"
+    elif driver.startswith("vfio"):
+        what = "bind-vfio"
+    else:
+        return None
+    named = re.search(BDF, window.text)
+    return AdminActed(**window.base(named[0] if named else None), what=what)
+
+
+def _acted(what: str) -> Callable[[re.Match[str], Window], Reading]:
+    """A reader that gives `AdminActed(what)` with the address, if the match names one."""
+
+    def read(match: re.Match[str], window: Window) -> Reading:
+        return AdminActed(**window.base(match.groupdict().get("bdf")), what=what)
+
+    return read
+
+
+def _read_setpci(match: re.Match[str], window: Window) -> Reading:
+    # Bit 6 of the bridge control register holds everything below the bridge in reset.
+    what = "reset" if "BRIDGE_CONTROL" in match["register"].upper() else "config-write"
+    return AdminActed(**window.base(match["bdf"]), what=what)
+
+
+def _read_nodedev(match: re.Match[str], window: Window) -> Reading:
+    device = "{}:{}:{}.{}".format(*match["node"].split("_"))
+    return AdminActed(**window.base(device), what="bind-vfio")
+
+
+PATTERNS: tuple[Pattern, ...] = (
+    Pattern(
+        id="lspci-rev-ff",
+        needles=("(rev ff)",),
+        regex=re.compile(rf"(?P<bdf>{BDF}) [A-Z0-9].{{4,200}}?\(rev ff\)"),
+        read=_read_rev_ff,
+        examples=("65:00.0 VGA compatible controller: NVIDIA Corporation Device 2684 (rev ff)",),
+        near=("firmware (rev ff)",),
+        source="pciutils, lspci",
+    ),
+    Pattern(
+        id="lspci-header-type",
+        needles=("Unknown header type 7f",),
+        regex=re.compile(r"!!! Unknown header type 7f"),
+        read=_read_header_type,
+        examples=("!!! Unknown header type 7f",),
+        near=("Unknown header type 7f of a packet",),
+        source="pciutils, lspci",
+    ),
+    Pattern(
+        id="lspci-gpu",
+        needles=("VGA compatible controller", "3D controller", "Display controller"),
+        regex=re.compile(
+            rf"(?P<bdf>{BDF}) (?:VGA compatible controller|3D controller|Display controller)(?: \[03[0-9a-f]{{2}}\])?: (?P<rest>.+)"
+        ),
+        read=_read_lspci_gpu,
+        examples=(
+            "65:00.0 VGA compatible controller [0300]: NVIDIA Corporation AD102 [GeForce RTX 4090] [10de:2684] (rev a1)",
+            "0000:65:00.0 3D controller: NVIDIA Corporation GH100 [H100 PCIe] (rev a1)",
+        ),
+        near=(
+            "04:00.0 VGA compatible controller [0300]: ASPEED Technology, Inc. ASPEED Graphics Family [1a03:2000] (rev 41)",
+        ),
+        source="pciutils, lspci",
+    ),
+    Pattern(
+        id="lspci-link-status",
+        needles=("LnkSta:",),
+        regex=re.compile(
+            r"LnkSta:\s*Speed (?:(?P<speed>[\d.]+) ?GT/s|[Uu]nknown)(?: \([^)]*\))?, Width x(?P<width>\d+)"
+        ),
+        read=_read_link_status,
+        examples=(
+            "LnkSta: Speed 8GT/s (downgraded), Width x4 (downgraded)",
+            "LnkSta: Speed unknown, Width x63",
+        ),
+        near=("LnkSta: not read",),
+        source="pciutils, lspci -vv",
+    ),
+    Pattern(
+        id="sysfs-link",
+        needles=("current_link_",),
+        regex=re.compile(
+            r"current_link_(?P<which>speed|width)\s*[:= ]\s*(?P<value>Unknown(?: speed)?|[\d.]+(?: GT/s(?: PCIe)?)?)"
+        ),
+        read=_read_sysfs_link,
+        examples=(
+            "/sys/bus/pci/devices/0000:65:00.0/current_link_speed:Unknown",
+            "/sys/bus/pci/devices/0000:65:00.0/current_link_width:63",
+            "/sys/bus/pci/devices/0000:65:00.0/current_link_speed:16.0 GT/s PCIe",
+        ),
+        near=("cat /sys/bus/pci/devices/0000:65:00.0/current_link_speed",),
+        source="Linux, drivers/pci/pci-sysfs.c",
+    ),
+    Pattern(
+        id="config-all-ones",
+        needles=("00: ff ff ff ff", "00000: ffff ffff", "00000 ffff ffff"),
+        regex=re.compile(r"(?:\b00: ff(?: ff){7}|\b0{7,8}:? ffff(?: ffff){3})"),
+        read=_read_config_dump,
+        examples=(
+            "65:00.0 VGA compatible controller: NVIDIA Corporation Device 2684\n00: ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff",
+        ),
+        near=("00000000: ffff ffff ffff ffff",),
+        source="pciutils, lspci -x; xxd of config",
+    ),
+    Pattern(
+        id="sysfs-path",
+        needles=("/devices/pci",),
+        regex=re.compile(rf"/devices/pci[0-9a-f]{{4,8}}:[0-9a-f]{{2}}(?P<hops>(?:/{BDF}){{2,}})"),
+        read=_read_sysfs_path,
+        examples=("/sys/devices/pci0000:60/0000:60:01.0/0000:61:00.0/0000:62:00.0/0000:65:00.0",),
+        near=("/sys/devices/pci0000:00/0000:00:1f.3/sound",),
+        source="Linux, sysfs",
+    ),
+    Pattern(
+        id="lspci-tree",
+        needles=("]----", "]-+-"),
+        regex=re.compile(r"(?:[+\\]|\]-)-(?P<chain>[01][0-9a-f]\.[0-7]-\[[0-9a-f]{2}(?:-[0-9a-f]{2})?\]-(?:---|\+-)[0-9a-f].*)"),
+        read=_read_tree,
+        examples=("-[0000:60]-+-01.0-[61]----00.0  NVIDIA Corporation AD102",),
+        near=("table [01]----end",),
+        source="pciutils, lspci -t",
+    ),
+    Pattern(
+        id="admin-sysfs",
+        needles=("/sys/bus/pci/", "/sys/devices/pci", "/sys/class/"),
+        regex=re.compile(
+            rf"/sys/(?:bus/pci|devices/pci\S*?|class/\w+/\w+/device)(?:/devices)?(?:/{BDF})*/(?P<act>remove|reset|rescan)(?![\w/-])"
+        ),
+        read=_read_sysfs_act,
+        examples=(
+            "lee : TTY=pts/0 ; PWD=/root ; USER=root ; COMMAND=/usr/bin/tee /sys/bus/pci/devices/0000:65:00.0/remove",
+            "echo 1 > /sys/bus/pci/rescan",
+            "+ echo 1 > /sys/bus/pci/devices/0000:65:00.0/reset",
+        ),
+        near=("cat /sys/bus/pci/devices/0000:65:00.0/reset_method", "ls /sys/bus/pci/devices/0000:65:00.0/reset"),
+        source="Linux, Documentation/ABI/testing/sysfs-bus-pci",
+    ),
+    Pattern(
+        id="admin-driver",
+        needles=("/sys/bus/pci/drivers/",),
+        regex=re.compile(
+            r"/sys/bus/pci/drivers/(?P<driver>[\w-]+)/(?P<act>unbind|bind|new_id)\b"
+        ),
+        read=_read_driver_act,
+        examples=(
+            "lee : TTY=pts/0 ; PWD=/root ; USER=root ; COMMAND=/usr/bin/tee /sys/bus/pci/drivers/nvidia/unbind",
+            "echo 0000:65:00.0 > /sys/bus/pci/drivers/vfio-pci/bind",
+        ),
+        near=("ls /sys/bus/pci/drivers/nvidia/unbind",),
+        source="Linux, Documentation/ABI/testing/sysfs-bus-pci",
+    ),
+    Pattern(
+        id="admin-smi-reset",
+        needles=("nvidia-smi -r", "--gpu-reset", "nvidia-smi -i"),
+        regex=re.compile(
+            rf"nvidia-smi (?:(?:-i|--id)[ =](?:(?P<bdf>{BDF})|\S+) )?(?:-r(?![\w-])|--gpu-reset(?:-ecc)?\b)"
+        ),
+        read=_acted("reset"),
+        examples=(
+            "lee : TTY=pts/0 ; PWD=/root ; USER=root ; COMMAND=/usr/bin/nvidia-smi --gpu-reset -i 0",
+            "# nvidia-smi -i 0000:65:00.0 -r",
+        ),
+        near=("nvidia-smi -i 0 -q",),
+        source="nvidia-smi(1)",
+    ),
+    Pattern(
+        id="admin-rmmod",
+        needles=("rmmod ", "modprobe -r", "modprobe --remove"),
+        regex=re.compile(r"\b(?:rmmod|modprobe (?:-r|--remove))(?: -\w+)* nvidia(?![\w-]*fs)"),
+        read=_acted("rmmod"),
+        examples=(
+            "lee : TTY=pts/0 ; PWD=/root ; USER=root ; COMMAND=/usr/sbin/rmmod nvidia_uvm nvidia",
+            "# modprobe -r nvidia_drm",
+        ),
+        near=("rmmod snd_hda_intel",),
+        source="kmod",
+    ),
+    Pattern(
+        id="admin-setpci",
+        needles=("setpci ",),
+        regex=re.compile(rf"\bsetpci (?:-v )?-s (?P<bdf>{BDF}) (?P<register>[\w.+]+)=[0-9a-fA-F:]+"),
+        read=_read_setpci,
+        examples=("# setpci -s 0000:64:00.0 BRIDGE_CONTROL=40:40", "setpci -s 64:00.0 CAP_EXP+10.w=0040"),
+        near=("setpci -s 64:00.0 CAP_EXP+10.w",),
+        source="pciutils, setpci(8)",
+    ),
+    Pattern(
+        id="admin-slot-power",
+        needles=("/sys/bus/pci/slots/",),
+        regex=re.compile(r"(?:tee|>)\s*/sys/bus/pci/slots/[\w-]+/power\b"),
+        read=_acted("slot-power"),
+        examples=("echo 0 > /sys/bus/pci/slots/4/power",),
+        near=("cat /sys/bus/pci/slots/4/power",),
+        source="Linux, drivers/pci/slot.c",
+    ),
+    Pattern(
+        id="admin-nodedev",
+        needles=("nodedev-detach",),
+        regex=re.compile(r"nodedev-detach (?:--device )?pci_(?P<node>[0-9a-f]{4}_[0-9a-f]{2}_[01][0-9a-f]_[0-7])"),
+        read=_read_nodedev,
+        examples=("virsh nodedev-detach pci_0000_65_00_0",),
+        near=("virsh nodedev-detach usb_1_2",),
+        source="libvirt",
+    ),
+)
+
+FAMILY = Family("pci-tools", PATTERNS)

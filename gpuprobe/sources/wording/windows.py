@@ -1,0 +1,149 @@
+r"""What Windows says of a GPU: nvlddmkm's events, TDR, bugchecks, and WSL's dxgkrnl.
+
+Windows has no line for a GPU that left the bus. Event 14 may carry the driver's own words, which
+the NVRM family reads; everything here is a hang or a reset.
+
+Source: System event log (nvlddmkm, Display 4101), Windows Error Reporting (LiveKernelEvent),
+bugcheck reference on learn.microsoft.com, drivers of WSL2 (dxgkrnl).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from gpuprobe.events import GpuHung, GpuLostReported, HostFaulted, SystemDescribed
+from gpuprobe.sources.record import Window
+from gpuprobe.sources.wording.base import Family, Pattern, Reading
+
+
+def _hung(driver: str, what: str, recovered: bool | None = None) -> Callable[[re.Match[str], Window], Reading]:
+    def read(match: re.Match[str], window: Window) -> Reading:
+        return GpuHung(driver=driver, what=what, recovered=recovered, **window.base())
+
+    return read
+
+
+def _read_event(match: re.Match[str], window: Window) -> Reading:
+    """An nvlddmkm event; when its data says that the GPU is off the bus, that is what counts."""
+    near = " ".join((window.text, *(record.message for record in window.after(8))))
+    if re.search(r"fallen off the bus|GPU is lost", near):
+        return GpuLostReported(by="driver", **window.base())
+    return GpuHung(driver="nvlddmkm", what="tdr", **window.base())
+
+
+def _read_dxg(match: re.Match[str], window: Window) -> Reading:
+    return SystemDescribed(key="wsl", value="dxgkrnl", **window.base())
+
+
+def _read_dpc_watchdog(match: re.Match[str], window: Window) -> Reading:
+    return HostFaulted(what="soft-lockup", **window.base())
+
+
+WINDOWS = Family(
+    "windows",
+    (
+        Pattern(
+            id="nvlddmkm-event",
+            needles=("nvlddmkm",),
+            regex=re.compile(
+                r"(?:The description for )?[Ee]vent ID \(? ?(?:0|13|14|153) ?\)? (?:from|in|\()\s*(?:source|Source)?[ (]*nvlddmkm"
+                r"|nvlddmkm\W+(?:[Ee]vent(?: ID)?|ID)?\W*(?:13|14|153)\b"
+                r"|[Ee]vent(?: ID)?\W{0,3}(?:0|13|14|153)\W+nvlddmkm"
+            ),
+            read=_read_event,
+            examples=(
+                "The description for Event ID 14 from source nvlddmkm cannot be found. Either the component that raises this event is not installed",
+                "The description for Event ID ( 13 ) in Source ( nvlddmkm ) cannot be found.",
+                "Error 3/2/2026 8:15:22 PM nvlddmkm 153 None",
+            ),
+            near=("nvlddmkm.sys 32.0.15.6094 loaded",),
+            source="System event log",
+        ),
+        Pattern(
+            id="nvlddmkm-device",
+            needles=("Error occurred on GPUID", "CMDre ", "Resetting TDR occurred on GPUID", "Reset TDR occurred"),
+            regex=re.compile(
+                r"(?:Error|Resetting TDR|Reset TDR|Restarting TDR) occurred on GPUID: ?[0-9a-fA-F]+|\bCMDre [0-9a-f]{8} [0-9a-f]{8}"
+            ),
+            read=_hung("nvlddmkm", "tdr"),
+            examples=("Error occurred on GPUID: 2100", "CMDre 00000000 00000210 ffffffff 00000007 00000000"),
+            near=("Error occurred on line 2100",),
+            source="nvlddmkm's event data",
+        ),
+        Pattern(
+            id="display-4101",
+            needles=("stopped responding and has",),
+            regex=re.compile(
+                r"[Dd]isplay driver (?P<driver>\w+) stopped responding and has (?P<ok>successfully )?recovered"
+            ),
+            read=lambda match, window: GpuHung(
+                driver="amdgpu" if match["driver"].startswith(("amd", "ati")) else "nvlddmkm",
+                what="tdr",
+                recovered=True,
+                **window.base(),
+            ),
+            examples=("Display driver nvlddmkm stopped responding and has successfully recovered.",),
+            near=("The service stopped responding and has been closed",),
+            source="Event 4101",
+        ),
+        Pattern(
+            id="tdr-bugcheck",
+            needles=("VIDEO_TDR_", "VIDEO_ENGINE_TIMEOUT", "VIDEO_SCHEDULER_INT", "ugcheck", "ug check"),
+            regex=re.compile(
+                r"\bVIDEO_TDR_(?:FAILURE|ERROR|TIMEOUT_DETECTED)\b|\bVIDEO_ENGINE_TIMEOUT_DETECTED\b|\bVIDEO_SCHEDULER_INTERNAL_ERROR\b"
+                r"|[Bb]ug ?check (?:was: |code:? ?|)0x(?:00000)?(?:116|117|119)\b"
+            ),
+            read=_hung("nvlddmkm", "tdr", recovered=False),
+            examples=(
+                "VIDEO_TDR_FAILURE (116)",
+                "The computer has rebooted from a bugcheck.  The bugcheck was: 0x00000116 (0xffffbc8f, 0x1, 0x2, 0x3)",
+            ),
+            near=("mapped BAR0 at 0x116 pages",),
+            source="bugcheck reference",
+        ),
+        Pattern(
+            id="live-kernel-event",
+            needles=("LiveKernelEvent",),
+            regex=re.compile(
+                r"LiveKernelEvent\b\W{0,40}(?:(?:[Cc]ode|P1|Parameter 1)\b\W{0,6})?(?P<code>141|117|1a8|193)\b"
+            ),
+            read=lambda match, window: GpuHung(
+                driver="nvlddmkm",
+                what="tdr",
+                recovered=True if match["code"] == "117" else None,
+                **window.base(),
+            ),
+            examples=("Problem Event Name: LiveKernelEvent\nCode: 141", "LiveKernelEvent 117", "Fault bucket LKD_0x141, Event Name: LiveKernelEvent, Code: 141"),
+            near=("LiveKernelEvent 1d4",),
+            source="Windows Error Reporting",
+        ),
+        Pattern(
+            id="lkd-bucket",
+            needles=("LKD_0x1",),
+            regex=re.compile(r"\bLKD_0x(?:141|117)(?![0-9A-Fa-f])"),
+            read=_hung("nvlddmkm", "tdr"),
+            examples=("FAILURE_BUCKET_ID:  LKD_0x141_Tdr:6_IMAGE_nvlddmkm.sys_Ampere",),
+            near=("FAILURE_BUCKET_ID:  LKD_0x15E_ndis.sys",),
+            source="WinDbg",
+        ),
+        Pattern(
+            id="dpc-watchdog",
+            needles=("DPC_WATCHDOG_VIOLATION",),
+            regex=re.compile(r"\bDPC_WATCHDOG_VIOLATION\b"),
+            read=_read_dpc_watchdog,
+            examples=("DPC_WATCHDOG_VIOLATION (133)",),
+            near=("DPC watchdog enabled",),
+            source="bugcheck reference",
+        ),
+        Pattern(
+            id="wsl-dxg",
+            needles=("dxgk: ",),
+            regex=re.compile(r"\bdxgk: dxgk\w+:\s+Ioctl failed"),
+            read=_read_dxg,
+            examples=("misc dxg: dxgk: dxgkio_query_adapter_info: Ioctl failed: -22",),
+            near=("misc dxg: registered",),
+            source="dxgkrnl of WSL2; the lines are normal there",
+        ),
+    ),
+)  # fmt: skip

@@ -1,0 +1,311 @@
+"""Events of one host in order, on clocks joined as far as the inputs allow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, TypeVar, overload
+
+from gpuprobe.clocks import Clocks
+from gpuprobe.diagnosis import Device, Input
+from gpuprobe.events import (
+    AerReported,
+    BootStarted,
+    BridgeLinked,
+    DeviceIdentified,
+    Event,
+    LinkStateReported,
+    Setting,
+    SystemDescribed,
+)
+from gpuprobe.identity import PciAddress
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+E = TypeVar("E", bound=Event)
+F = TypeVar("F", bound=Event)
+G = TypeVar("G", bound=Event)
+
+GPU_DRIVERS = frozenset({"nvidia", "nouveau", "amdgpu", "radeon", "xe", "i915", "NovaCore"})
+"""Drivers that bind GPUs: a PCI line with one of these names before the address is about a GPU."""
+
+SAME_MOMENT_S = 2.0
+"""Messages this close in time may be in any order: loggers write whole seconds and buffer."""
+
+
+@dataclass(slots=True)
+class Timeline:
+    """What one host's inputs say, in order. Rules see nothing else.
+
+    Attributes:
+        events: In order of input and line; use `earlier` to compare two of them in time.
+        inputs: The inputs they came from.
+        host: The host's name, or None where no input names it.
+        program_text: Paths of inputs that are programs or documents.
+        clocks: Their clocks, joined as far as the inputs allow.
+        boots: Name of each event's boot by `id(event)`; made from the events where not given.
+    """
+
+    events: Sequence[Event]
+    inputs: Sequence[Input]
+    host: str | None = None
+    program_text: frozenset[str] = frozenset()
+    clocks: Clocks | None = None
+    boots: dict[int, str] = field(default_factory=dict)
+    _gpus: frozenset[PciAddress] | None = None
+    _parents: dict[PciAddress, PciAddress] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.boots:
+            self.boots = number_boots(self.events)
+
+    # --- choosing -------------------------------------------------------------------------
+
+    @overload
+    def of(self, first: type[E], /) -> Iterator[E]: ...
+    @overload
+    def of(self, first: type[E], second: type[F], /) -> Iterator[E | F]: ...
+    @overload
+    def of(self, first: type[E], second: type[F], third: type[G], /) -> Iterator[E | F | G]: ...
+    @overload
+    def of(self, *types: type[Event]) -> Iterator[Event]: ...
+
+    def of(self, *types: type[Event]) -> Iterator[Event]:
+        """Events of these types whose words are evidence (a log's or a program's own)."""
+        for event in self.events:
+            if isinstance(event, types) and is_evidence(event):
+                yield event
+
+    def all_of(self, *types: type[E]) -> Iterator[E]:
+        """Events of these types, prose and code included."""
+        for event in self.events:
+            if isinstance(event, types):
+                yield event
+
+    def between(self, start: Event, before_s: float, after_s: float) -> Iterator[Event]:
+        """Evidence within so many seconds of `start`, where times can be compared."""
+        for event in self.events:
+            gap = self.seconds_between(start, event)
+            if gap is not None and -before_s <= gap <= after_s and is_evidence(event):
+                yield event
+
+    # --- time -----------------------------------------------------------------------------
+
+    def boot_of(self, event: Event) -> str:
+        """Name of the boot an event belongs to; equal names are one boot."""
+        return self.boots.get(id(event), "")
+
+    def boots_in(self, path: str) -> int:
+        """How many boots the events of this input belong to; at least 1."""
+        names = {self.boot_of(event) for event in self.events if event.origin.input == path}
+        return max(1, len(names))
+
+    def at(self, event: Event) -> datetime | None:
+        """When it was written, aware, or None where zone or year are neither known nor joined."""
+        return self.clocks.at(event) if self.clocks else None
+
+    def seconds_between(self, first: Event, second: Event) -> float | None:
+        """Seconds from `first` to `second`, negative when it came before; None if unknown."""
+        return self.clocks.seconds_between(first, second) if self.clocks else None
+
+    def precedes(self, first: Event, second: Event) -> bool | None:
+        """Whether `first` came before `second`; None when they cannot be placed on one clock.
+
+        Two messages of one moment (`SAME_MOMENT_S`) count as neither.
+        """
+        gap = self.seconds_between(first, second)
+        if gap is not None and abs(gap) > SAME_MOMENT_S:
+            return gap > 0
+        if first.origin.input == second.origin.input:
+            if gap is not None:
+                return None
+            return first.origin.order < second.origin.order
+        return None
+
+    # --- devices --------------------------------------------------------------------------
+
+    def gpus(self) -> frozenset[PciAddress]:
+        """Slots that some line shows to hold a GPU."""
+        if self._gpus is not None:
+            return self._gpus
+        found: set[PciAddress] = set()
+        for event in self.events:
+            if event.device is None or not is_evidence(event):
+                continue
+            driver = getattr(event, "driver", None)
+            if (
+                getattr(event, "is_gpu", None)
+                or type(event).__name__ in _GPU_EVENTS
+                or (isinstance(driver, str) and driver in GPU_DRIVERS)
+                or (getattr(event, "class_code", None) or 0) >> 8 in (0x0300, 0x0302)
+            ):
+                found.add(event.device.slot)
+        self._gpus = frozenset(found)
+        return self._gpus
+
+    def is_gpu(self, address: PciAddress | None) -> bool:
+        """Whether any function of this slot is known to be a GPU's."""
+        return address is not None and address.slot in self.gpus()
+
+    def parents(self) -> dict[PciAddress, PciAddress]:
+        """Port above each device, where lines tie them together."""
+        if self._parents is not None:
+            return self._parents
+        found: dict[PciAddress, PciAddress] = {}
+        for event in self.events:
+            if not is_evidence(event) or event.device is None:
+                continue
+            if isinstance(event, BridgeLinked):
+                found.setdefault(event.device.slot, event.parent)
+            elif isinstance(event, AerReported) and event.port and event.port != event.device:
+                found.setdefault(event.device.slot, event.port)
+            elif (
+                isinstance(event, LinkStateReported)
+                and event.limited_by
+                and event.limited_by != event.device
+            ):
+                found.setdefault(event.device.slot, event.limited_by)
+        self._parents = found
+        return found
+
+    def gpus_below(self, port: PciAddress | None) -> tuple[PciAddress, ...]:
+        """GPUs that lines show to lie below `port`, in order of address."""
+        if port is None:
+            return ()
+        parents = self.parents()
+        below = []
+        for gpu in self.gpus():
+            here: PciAddress | None = gpu
+            for _ in range(8):
+                here = parents.get(here.slot) if here else None
+                if here is None:
+                    break
+                if here == port:
+                    below.append(gpu)
+                    break
+        return tuple(sorted(below))
+
+    def identify(self, address: PciAddress | None, *, uuid: str | None = None) -> Device | None:
+        """Everything the inputs say about the device's names; None where nothing names it."""
+        slot = address.slot if address else None
+        name: str | None = None
+        index: int | None = None
+        for event in self.all_of(DeviceIdentified):
+            if event.setting in (Setting.PROSE, Setting.CODE):
+                continue
+            same = (slot and event.device and event.device.slot == slot) or (
+                uuid and event.uuid == uuid
+            )
+            if not same:
+                continue
+            if slot is None and event.device is not None:
+                slot = event.device.slot
+            uuid = uuid or event.uuid
+            name = name or event.name
+            index = index if index is not None else event.index
+        if slot is None and uuid is None:
+            return None
+        return Device(pci=slot, uuid=uuid, name=name, index=index)
+
+    # --- the machine ----------------------------------------------------------------------
+
+    def described(self, key: str) -> SystemDescribed | None:
+        """The last line that describes this property of the machine."""
+        found = None
+        for event in self.of(SystemDescribed):
+            if event.key == key:
+                found = event
+        return found
+
+    def has_kernel_log(self) -> bool:
+        """Whether any input holds kernel messages."""
+        return any(
+            event.source == "kernel" or type(event).__name__ in _KERNEL_EVENTS
+            for event in self.events
+            if is_evidence(event)
+        ) or any(item.format in _KERNEL_FORMATS for item in self.inputs)
+
+    def to_frame(self) -> pd.DataFrame:
+        """The events as a pandas frame, one row an event.
+
+        Columns: `at` (datetime64[ns, UTC], NaT where unknown), `kind` (type of event), `device`,
+        `host`, `boot`, `setting`, `input`, `line` (Int64), `count` (int64), `text`.
+        """
+        import pandas as pd
+
+        frame = pd.DataFrame(
+            {
+                "at": [self.at(event) for event in self.events],
+                "kind": [type(event).__name__ for event in self.events],
+                "device": [str(event.device) if event.device else None for event in self.events],
+                "host": [event.host for event in self.events],
+                "boot": [self.boot_of(event) for event in self.events],
+                "setting": [event.setting.value for event in self.events],
+                "input": [event.origin.input for event in self.events],
+                "line": [event.origin.line for event in self.events],
+                "count": [event.count for event in self.events],
+                "text": [event.origin.text for event in self.events],
+            }
+        )
+        strings = ["kind", "device", "host", "boot", "setting", "input", "text"]
+        return frame.astype(
+            {
+                "at": "datetime64[ns, UTC]",
+                "line": "Int64",
+                "count": "int64",
+                **dict.fromkeys(strings, "string"),
+            }
+        )
+
+
+_GPU_EVENTS = frozenset(
+    {"XidReported", "GpuLostReported", "AdapterInitFailed", "FirmwareFaulted", "GpuHung"}
+)
+_KERNEL_EVENTS = frozenset(
+    {
+        "AdapterInitFailed",
+        "AerReported",
+        "BootStarted",
+        "DpcTriggered",
+        "FirmwareFaulted",
+        "SlotChanged",
+    }
+)
+_KERNEL_FORMATS = frozenset({"dmesg", "dmesg-time", "dmesg-iso", "kmsg", "bug-report"})
+
+
+def is_evidence(event: Event) -> bool:
+    """Whether the words are a log's or a program's own, not somebody's talk of them."""
+    return event.setting in (Setting.LOG, Setting.BARE)
+
+
+def number_boots(events: Sequence[Event]) -> dict[int, str]:
+    """Name of each event's boot, by `id(event)`.
+
+    A journal's boot id is the name where there is one. Elsewhere a new boot begins where a line
+    says so, or where the kernel's clock falls back by more than a moment.
+    """
+    names: dict[int, str] = {}
+    current: dict[str, int] = {}
+    clock: dict[str, float] = {}
+    fresh: dict[str, bool] = {}
+    for event in events:
+        path = event.origin.input
+        number = current.setdefault(path, 0)
+        stamp = event.stamp.monotonic_s if event.stamp else None
+        if isinstance(event, BootStarted) and is_evidence(event):
+            # `-- Boot …` and the kernel's own first line announce one and the same boot.
+            if not fresh.get(path) and path in fresh:
+                number = current[path] = number + 1
+            fresh[path] = True
+            clock.pop(path, None)
+        else:
+            fresh[path] = False
+            if stamp is not None and stamp + 60 < clock.get(path, 0.0):
+                number = current[path] = number + 1
+        if stamp is not None:
+            clock[path] = stamp
+        names[id(event)] = event.boot or f"{path}#{number}"
+    return names

@@ -1,0 +1,75 @@
+"""Every pattern of the kernel's families reads its own examples and leaves its near misses alone."""
+
+from __future__ import annotations
+
+import pytest
+from _windows import events_of, windows_of
+
+from gpuprobe.sources.wording import aer, boot, nvidia_other, nvrm, pci, pci_tools, pciehp
+from gpuprobe.sources.wording.base import Family, Pattern
+
+FAMILIES = (nvrm, nvidia_other, aer, pciehp, pci, pci_tools, boot)
+PATTERNS = [(module.FAMILY, pattern) for module in FAMILIES for pattern in module.FAMILY.patterns]
+EXAMPLES = [(f, p, text) for f, p in PATTERNS for text in p.examples]
+NEAR = [(f, p, text) for f, p in PATTERNS for text in p.near]
+
+
+def _id(value: object) -> str:
+    return value.id if isinstance(value, Pattern) else "" if isinstance(value, Family) else "text"
+
+
+@pytest.mark.parametrize(("family", "pattern", "text"), EXAMPLES, ids=_id)
+def test_example_gives_an_event_of_its_pattern(family: Family, pattern: Pattern, text: str) -> None:
+    """An example gives an event, and the first pattern of its family that reads it is this one."""
+    found = [hit for window in windows_of(text) for hit, _, _ in family.read(window)]
+
+    assert pattern.id in [hit.id for hit in found]
+
+
+@pytest.mark.parametrize(("family", "pattern", "text"), EXAMPLES, ids=_id)
+def test_matched_text_holds_a_needle(family: Family, pattern: Pattern, text: str) -> None:
+    """What a regex matches in an example holds one of its needles, else the first pass loses it."""
+    matches = list(pattern.regex.finditer(text))
+
+    assert matches
+    for match in matches:
+        assert any(needle in match[0] for needle in pattern.needles), match[0]
+
+
+@pytest.mark.parametrize(("family", "pattern", "text"), NEAR, ids=_id)
+def test_near_miss_gives_no_event_of_its_pattern(
+    family: Family, pattern: Pattern, text: str
+) -> None:
+    """A near miss gives no event of the pattern it was made for."""
+    found = [hit for window in windows_of(text) for hit, _, _ in family.read(window)]
+
+    assert pattern.id not in [hit.id for hit in found]
+
+
+def test_ids_are_unique() -> None:
+    """No two patterns share an id."""
+    ids = [pattern.id for _, pattern in PATTERNS]
+
+    assert len(set(ids)) == len(ids)
+
+
+def test_needles_are_short_ascii() -> None:
+    """Needles are ASCII and long enough not to hit every line."""
+    for _, pattern in PATTERNS:
+        for needle in pattern.needles:
+            assert needle.isascii()
+            assert len(needle) >= 4, pattern.id
+
+
+def test_prose_without_machine_words_gives_nothing() -> None:
+    """Everyday lines of a healthy machine give no event in any of these families."""
+    lines = (
+        "dhclient[812]: XMT: Solicit on eth0, XID 0x79 interval 1000ms",
+        "eth0: link is down",
+        "Bluetooth: hci0: device disconnected",
+        "rpc.statd: xid 79 from 10.0.0.3 timed out",
+        "nfs: server ready after 20ms",
+    )
+    for module in FAMILIES:
+        for line in lines:
+            assert events_of(module.FAMILY, line) == []
