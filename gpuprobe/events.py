@@ -139,7 +139,8 @@ class LossHinted(Event):
             `no-handle` ("Unable to determine the device handle ... Unknown Error"),
             `cannot-attach` (osInitNvMapping "Cannot attach gpu"), `attached-check`
             (API_GPU_ATTACHED_SANITY_CHECK failed), `uvm-fatal` (uvm global fatal error),
-            `rc-all-channels`, `modeset-lost` (status 0x0000000f in nvidia-modeset),
+            `rc-all-channels`, `rc-user-channels` (user channels alone, as after a GSP crash),
+            `modeset-lost` (status 0x0000000f in nvidia-modeset),
             `crash-dump`, `stuck-in-d3`, `all-ones` (a register reads back 0xffffffff),
             `smi-error` (ERR! or "GPU requires restart" style state of one GPU),
             `remove-busy` ("Attempting to remove device ... non-zero usage count"),
@@ -337,7 +338,7 @@ class AdminActed(Event):
 
     Attributes:
         what: `remove`, `unbind`, `reset`, `rescan`, `rmmod`, `slot-power`, `bind-vfio`,
-            `profiler`.
+            `config-write` (setpci), `profiler`.
     """
 
     what: str
@@ -381,7 +382,7 @@ class SystemDescribed(Event):
     Attributes:
         key: `driver`, `kernel`, `cmdline`, `chassis` (DMI line), `laptop`, `vm`, `wsl`, `container`,
             `egpu`, `riser`, `engine`, `engine-argv`, `framework`, `cuda`, `firmware`, `open-module`,
-            `aer-granted`, `aer-disabled`, `aspm`.
+            `aer-granted`, `aer-disabled`, `aspm`, `hotplug-port` (what a port's slot can do).
         value: As printed.
     """
 

@@ -273,12 +273,35 @@ _KERNEL_EVENTS = frozenset(
         "SlotChanged",
     }
 )
+_PROGRAM_EVENTS = frozenset(
+    {
+        "CollectiveFailed",
+        "CudaFailed",
+        "DeviceAssertFailed",
+        "EngineChanged",
+        "GpuMemoryExhausted",
+        "JitCacheFailed",
+        "OtherFailed",
+        "ProcessCrashed",
+        "ProfilerSeen",
+    }
+)
 _KERNEL_FORMATS = frozenset({"dmesg", "dmesg-time", "dmesg-iso", "kmsg", "bug-report"})
 
 
 def is_evidence(event: Event) -> bool:
     """Whether the words are a log's or a program's own, not somebody's talk of them."""
     return event.setting in (Setting.LOG, Setting.BARE)
+
+
+def _of_machine(event: Event) -> bool:
+    """Whether a line shows that its machine ran by then.
+
+    A program's own log, or somebody's words, pasted above a kernel log do not belong to an earlier
+    boot because of their place.
+    """
+    program = type(event).__name__ in _PROGRAM_EVENTS and event.host is None
+    return is_evidence(event) and not program
 
 
 def number_boots(events: Sequence[Event]) -> dict[int, str]:
@@ -302,7 +325,8 @@ def number_boots(events: Sequence[Event]) -> dict[int, str]:
             fresh[path] = True
             clock.pop(path, None)
         else:
-            fresh[path] = False
+            if path in fresh or _of_machine(event):
+                fresh[path] = False
             if stamp is not None and stamp + 60 < clock.get(path, 0.0):
                 number = current[path] = number + 1
         if stamp is not None:

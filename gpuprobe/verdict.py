@@ -71,6 +71,17 @@ LOSS_CONSEQUENCES = (
     SlotChanged,
     XidReported,
 )
+PROGRAM_EVENTS = (CollectiveFailed, CudaFailed, EngineChanged, OtherFailed, ProcessCrashed)
+"""What programs print, by a clock of their own or none."""
+
+LINK_EVENTS = (AerReported, ConfigSpaceUnreadable, DpcTriggered, LinkStateReported, SlotChanged)
+"""What PCI says when a link goes: support when it comes in the moment of the loss."""
+
+ROOT_XIDS = frozenset({13, 31, 48, 94, 95})
+"""Xids that stand for themselves even after a loss."""
+
+CLEAN_UP_XIDS = frozenset({45, 154})
+
 PRECURSORS = (AerReported, DpcTriggered, PowerReported, SlotChanged, ThermalReported)
 
 _GRAVITY = {rule.kind: place for place, rule in enumerate(RULES)}
@@ -205,7 +216,7 @@ def _cite_folded(timeline: Timeline, cause: Finding, finding: Finding, cited: Ci
     lead_up = isinstance(cited.event, PRECURSORS)
     if before and lead_up:
         cause.cite(Role.PRECURSOR, [cited.event], cited.says)
-    elif before and cause.kind is Kind.DEVICE_LEFT_BUS:
+    elif cause.kind is Kind.DEVICE_LEFT_BUS and _came_before(timeline, cited.event, cause.root):
         cause.cite(Role.CONTEXT, [cited.event], cited.says)
     else:
         # Of one moment, a power brake or a link error is what led there rather than its result.
@@ -229,7 +240,7 @@ def _explains(timeline: Timeline, cause: Finding, finding: Finding) -> bool:
     )
     if not precursor and not _same_run(timeline, cause.root, finding.root):
         return False
-    later = timeline.precedes(finding.root, cause.root) is not True
+    later = not _came_before(timeline, finding.root, cause.root)
     same_device = finding.device is None or cause.device in (None, finding.device)
     if precursor:
         return same_device
@@ -239,6 +250,19 @@ def _explains(timeline: Timeline, cause: Finding, finding: Finding) -> bool:
     if finding.kind is Kind.APPLICATION_FAULT:
         return later and same_device and _near(timeline, cause.root, finding.root)
     return later and (same_device or finding.kind is not Kind.GPU_HANG)
+
+
+def _came_before(timeline: Timeline, event: Event, root: Event) -> bool:
+    """Whether `event` came before `root`.
+
+    Where a program's log and the kernel's are pasted into one text, the place of their lines says
+    nothing: a program's line counts as earlier by its place only where neither has a stamp.
+    """
+    if timeline.precedes(event, root) is not True:
+        return False
+    placed = timeline.seconds_between(event, root) is not None
+    pasted = isinstance(event, PROGRAM_EVENTS) and not isinstance(root, PROGRAM_EVENTS)
+    return placed or not pasted or not (event.stamp or root.stamp)
 
 
 def _same_run(timeline: Timeline, first: Event, second: Event) -> bool:
@@ -267,21 +291,39 @@ def _add_consequences(timeline: Timeline, lead: Finding, others: Sequence[Findin
         if not _same_run(timeline, lead.root, event):
             continue
         before = timeline.precedes(event, lead.root)
-        if before:
+        if before and _came_before(timeline, event, lead.root):
             if loss and isinstance(event, PRECURSORS) and _belongs(timeline, event, lead):
                 lead.cite(Role.PRECURSOR, [event], "before the loss")
             continue
-        if isinstance(event, LOSS_CONSEQUENCES if loss else CONSEQUENCES):
-            if isinstance(event, XidReported) and event.code in (13, 31, 48, 94, 95):
-                continue
+        if loss and before is None and isinstance(event, LINK_EVENTS):
+            if _link_of(timeline, event, lead):
+                lead.cite(Role.SUPPORT, [event], "PCI said so in the same moment")
+        elif _follows(event, loss=loss):
             lead.cite(Role.CONSEQUENCE, [event])
             if isinstance(event, XidReported | AdapterInitFailed) and event.device:
                 if event.device.slot != lead.device:
                     lead.other_devices.add(event.device.slot)
-        elif isinstance(event, XidReported) and event.code in (45, 154) :
-            lead.cite(Role.CONSEQUENCE, [event])
-            if event.device and event.device.slot != lead.device:
-                lead.other_devices.add(event.device.slot)
+
+
+def _follows(event: Event, *, loss: bool) -> bool:
+    """Whether an event of this type can follow from the fault at hand."""
+    if isinstance(event, XidReported):
+        return event.code not in ROOT_XIDS if loss else event.code in CLEAN_UP_XIDS
+    return isinstance(event, LOSS_CONSEQUENCES if loss else CONSEQUENCES)
+
+
+def _link_of(timeline: Timeline, event: Event, lead: Finding) -> bool:
+    """Whether a link event of the loss' own moment is about the lost GPU.
+
+    A port that no line ties to a GPU may still be the one above it when it drops in that moment;
+    a port that is tied to another device is not.
+    """
+    if _belongs(timeline, event, lead):
+        return True
+    tied = event.device is not None and (
+        event.device.slot in timeline.parents().values() or timeline.is_gpu(event.device)
+    )
+    return not tied and isinstance(event, SlotChanged | DpcTriggered)
 
 
 def _belongs(timeline: Timeline, event: Event, lead: Finding) -> bool:

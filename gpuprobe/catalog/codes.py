@@ -11,6 +11,7 @@ from functools import cache
 
 from gpuprobe.catalog.load import DataFile
 from gpuprobe.diagnosis import Certainty, Kind
+from gpuprobe.errors import CatalogueError
 
 CONTEXT = "context"
 """The `verdict` of a code that is no fault by itself."""
@@ -164,6 +165,17 @@ class RecoveryAction:
     nvml: str
     since: str
     meaning: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class SxidText:
+    """What NVSwitch's errors (SXid) have in common, whatever their number."""
+
+    name: str
+    verdict: Kind
+    meaning: str
+    note: str
     source: str
 
 
@@ -366,3 +378,36 @@ def recovery_actions() -> tuple[RecoveryAction, ...]:
         entry.done()
         found.append(one)
     return tuple(found)
+
+
+@cache
+def sxid_text() -> SxidText:
+    """What can be said about any SXid."""
+    entry = next(DataFile("sxid").entries("sxid", "id"))
+    entry.text("id")
+    text = SxidText(
+        name=entry.text("name"),
+        verdict=Kind(entry.choice("verdict", tuple(Kind))),
+        meaning=entry.text("meaning"),
+        note=entry.text("note"),
+        source=entry.source(),
+    )
+    entry.done()
+    return text
+
+
+@cache
+def kind_meanings() -> dict[Kind, str]:
+    """Each verdict kind in one sentence.
+
+    Raises:
+        CatalogueError: A kind is missing, or the file has one that does not exist.
+    """
+    found = {}
+    for entry in DataFile("kinds").entries("kind", "id"):
+        found[Kind(entry.choice("id", tuple(Kind)))] = entry.text("meaning")
+        entry.done()
+    missing = [kind for kind in Kind if kind not in found]
+    if missing:
+        raise CatalogueError(f"kinds.toml has no {missing[0].value!r}")
+    return found

@@ -19,6 +19,7 @@ from gpuprobe.errors import GpuprobeError
 
 COMMANDS = {
     "diagnose": "Tell from saved logs what failed, and prove it.",
+    "explain": "Say what a code or a verdict kind means, with its source.",
 }
 """Command name to the line that `gpuprobe --help` shows for it."""
 

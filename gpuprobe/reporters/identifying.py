@@ -17,7 +17,10 @@ NOT_SECRET = re.compile(
 NUMBER = re.compile(r"0x[0-9a-fA-F]+|[\d.]+")
 """Likewise, except behind a word for a password: counts of tokens are everywhere in an engine."""
 
-_VALUE = r"(?:\"(?P<double>[^\"]+)\"|'(?P<single>[^']+)'|(?P<bare>[^\s,;'\"&})]+))"
+_VALUE = (
+    r"(?:[ \t]{0,3}(?:\"(?P<double>[^\"]+)\"|'(?P<single>[^']+)')"
+    r"|(?P<spaced>(?<=:)[ \t]{1,3})?(?P<bare>[^\s,;'\"&})]+))"
+)
 
 SECRETS = (
     re.compile(
@@ -30,18 +33,6 @@ SECRETS = (
         r"|glpat-[\w-]{12,}|nvapi-[\w-]{12,}|xox[abprs]-[\w-]{8,}|A[KS]IA[0-9A-Z]{16}"
         r"|AIza[\w-]{30,}|pypi-[\w-]{16,}|dckr_pat_[\w-]{8,}|eyJ[\w-]{8,}\.[\w-]+\.[\w-]*)"
     ),
-    # NAME=VALUE of an environment.
-    re.compile(
-        r"(?<![A-Za-z0-9])(?:[A-Z0-9]+_)*"
-        r"(?:[A-Z0-9]*TOKEN|[A-Z0-9]*KEY|SECRET|[A-Z0-9]*PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)"
-        r"(?:_[A-Z0-9_]+)?['\"]?\s?[=:]\s?" + _VALUE
-    ),
-    # api_key='...', "password": "...", ?access_token=...
-    re.compile(
-        r"(?i)(?<![a-z0-9])(?:[\w-]*[_-])?(?:api[_-]?key|access[_-]?key|private[_-]?key"
-        r"|(?:access|auth|bearer|refresh|api|hf|secret)[_-]?token|secret(?:[_-]?key)?"
-        r"|password|passwd|passphrase|pwd)['\"]?\s*[=:]\s*" + _VALUE
-    ),
     re.compile(r"(?i)[?&](?:token|key|sig|signature|auth)=(?P<secret>[^\s&'\"]+)"),
     # --api-key VALUE, --hf-token=VALUE; counts of tokens end with an s.
     re.compile(
@@ -49,6 +40,18 @@ SECRETS = (
         r"(?P<secret>(?!--)[^\s'\"]+)"
     ),
 )
+
+ASSIGNMENT = re.compile(r"(?<![\w-])(?P<name>[\w-]{2,64})['\"]?[ \t]{0,3}[=:]" + _VALUE)
+"""`NAME=VALUE`, `api_key='...'`, `"password": "..."`; a secret if the name says so."""
+
+SECRET_NAME = re.compile(
+    r"(?:[A-Z0-9]+_)*(?:[A-Z0-9]*TOKEN|[A-Z0-9]*KEY|SECRET|[A-Z0-9]*PASSWORD|PASSWD|PASSPHRASE"
+    r"|CREDENTIALS?)(?:_[A-Z0-9]+)*"
+    r"|(?i:(?:[\w-]*[_-])?(?:api[_-]?key|access[_-]?key|private[_-]?key"
+    r"|(?:access|auth|bearer|refresh|api|hf|secret)[_-]?token|secret(?:[_-]?key)?"
+    r"|password|passwd|passphrase|pwd))"
+)
+"""Names of an environment in capitals, and what programs call such a value; matched whole."""
 
 # --- names and numbers ---
 

@@ -157,18 +157,21 @@ class Redactor:
 
     def _secrets(self, text: str) -> str:
         for pattern in find.SECRETS:
-            text = pattern.sub(self._secret, text)
-        return text
+            text = pattern.sub(lambda match: self._secret(match, "secret"), text)
+        return find.ASSIGNMENT.sub(self._assigned, text)
 
-    def _secret(self, match: re.Match[str]) -> str:
-        for group, value in match.groupdict().items():
-            if value is None:
-                continue
-            number = find.NUMBER.fullmatch(value) and "pass" not in match[0].lower()
-            if number or find.NOT_SECRET.fullmatch(value) or value.startswith("[secret-"):
-                return match[0]
-            return _put(match, group, self._name("secret", value))
-        return match[0]
+    def _assigned(self, match: re.Match[str]) -> str:
+        if not find.SECRET_NAME.fullmatch(match["name"]):
+            return match[0]
+        group = next(name for name in ("double", "single", "bare") if match[name] is not None)
+        return self._secret(match, group)
+
+    def _secret(self, match: re.Match[str], group: str) -> str:
+        value = match[group]
+        number = find.NUMBER.fullmatch(value) and "pass" not in match[0].lower()
+        if number or find.NOT_SECRET.fullmatch(value) or value.startswith("[secret-"):
+            return match[0]
+        return _put(match, group, self._name("secret", value))
 
     def _email(self, match: re.Match[str]) -> str:
         if match[1].lower() in find.UNIT_KINDS:

@@ -31,6 +31,7 @@ from gpuprobe.events import (
 )
 from gpuprobe.rules import xids
 from gpuprobe.rules.base import Finding, Rule, moment
+from gpuprobe.rules.device_left_bus import asked_for
 from gpuprobe.rules.gpu_hang import API_DRIVERS
 from gpuprobe.timeline import Timeline
 
@@ -77,7 +78,8 @@ def find(timeline: Timeline) -> Sequence[Finding]:
     failures = [
         (event, says)
         for event, says in failures
-        if not isinstance(event, ConfigSpaceUnreadable) or event.driver == "vfio-pci"
+        if (not isinstance(event, ConfigSpaceUnreadable) or event.driver == "vfio-pci")
+        and not asked_for(timeline, event, event.device)
     ]
     prose = [
         event

@@ -11,7 +11,8 @@ What proves it:
 What only supports it:
     Status 0x0000000f in clean-up lines, "Unable to determine the device handle ... Unknown Error",
     "Cannot attach gpu", a config space that reads all ones while the device may be powered down
-    on purpose. With these alone the verdict is at most likely.
+    on purpose. With these alone the verdict is at most likely. Where `power/runtime_status` reads
+    "suspended" it is powered down on purpose, and all ones say nothing.
 
 What is no proof:
     Any CUDA error by itself: "unspecified launch failure" is printed for a lost device and for a
@@ -128,6 +129,8 @@ def _config_signs(timeline: Timeline) -> Iterator[Sign]:
     for event in timeline.of(ConfigSpaceUnreadable):
         if not timeline.is_gpu(event.device) or event.how == "waiting":
             continue
+        if event.how == "all-ones" and _suspended(timeline, event):
+            continue
         asleep = event.from_state in ("D3cold", "D3hot") or event.how == "all-ones"
         strength = Certainty.LIKELY if asleep else Certainty.CONFIRMED
         says = {
@@ -147,6 +150,18 @@ def _config_signs(timeline: Timeline) -> Iterator[Sign]:
             yield Sign(
                 change, change.device, Test.DIRECTORY, Certainty.CONFIRMED, says, "removed"
             )
+
+
+def _suspended(timeline: Timeline, event: Event) -> bool:
+    """Whether the inputs say that the device is powered down on purpose, which reads all ones too."""
+    return any(
+        change.what == "suspended"
+        and change.device is not None
+        and event.device is not None
+        and change.device.slot == event.device.slot
+        and timeline.boot_of(change) == timeline.boot_of(event)
+        for change in timeline.of(DeviceChanged)
+    )
 
 
 def _link_signs(timeline: Timeline) -> Iterator[Sign]:

@@ -14,7 +14,7 @@ from itertools import takewhile
 from gpuprobe.clock import Stamp
 from gpuprobe.clocks import PairedStamps
 from gpuprobe.diagnosis import Input
-from gpuprobe.events import Event, Setting
+from gpuprobe.events import BootStarted, Event, Setting
 from gpuprobe.sources.framing import peel, peel_lines, sniff
 from gpuprobe.sources.record import Record, Window
 from gpuprobe.sources.scan import Scan
@@ -93,6 +93,7 @@ class _Collector:
             type(event),
             event.device,
             event.host,
+            event.boot,
             event.setting,
             code,
             _DIGITS.sub("0", what) if isinstance(what, str) else what,
@@ -110,6 +111,7 @@ class Ingest:
         self._pairs: list[PairedStamps] = []
         self._framings: Counter[str] = Counter()
         self._program_text = False
+        self._boot: str | None = None
 
     def read(self, scan: Scan, notes: list[str]) -> Reading:
         """All events of the scan, and the input's summary."""
@@ -186,6 +188,12 @@ class Ingest:
 
     def _keep(self, pattern_id: str, event: Event, record: Record) -> None:
         self._note(record)
+        if isinstance(event, BootStarted) and event.setting in (Setting.LOG, Setting.BARE):
+            # `-- Boot ID --` names the boot of all lines up to the next such mark.
+            marks = event.boot_id or "-- Reboot --" in event.origin.text
+            self._boot = event.boot_id if marks else self._boot
+        if event.boot is None and self._boot is not None:
+            event = dataclasses.replace(event, boot=self._boot)
         self._collector.add(pattern_id, event)
 
     def _window(self, records: Sequence[Record], index: int, text: str) -> Window:

@@ -5,97 +5,27 @@ What cannot or should not be read is a value as well, with the reason and what t
 
 from __future__ import annotations
 
-import io
 import os
 import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
 from gpuprobe.errors import InputUnreadableError
 from gpuprobe.sources import journal_file
+from gpuprobe.sources.archives import ZIP_MAGIC, Member, read_tar, read_zip
+from gpuprobe.sources.folders import refused, walk
 from gpuprobe.sources.lines import strip_controls
 from gpuprobe.sources.magic import HEAD, Kind, identify
-from gpuprobe.sources.unpack import (
-    BLOCK,
-    ZIP_MAGIC,
-    Blocks,
-    BlockStream,
-    Budget,
-    Member,
-    compression_of,
-    decompress,
-    peek,
-    read_tar,
-    read_zip,
-)
+from gpuprobe.sources.raw_input import Input, RawInput, UnreadableInput
+from gpuprobe.sources.unpack import BLOCK, Blocks, Budget, compression_of, decompress, peek
+
+__all__ = ["Input", "RawInput", "UnreadableInput", "open_inputs"]
 
 ARCHIVE_DEPTH = 4
 """Archives inside archives, and compressions inside compressions, at most."""
-FOLDER_DEPTH = 32
-FILE_LIMIT = 20_000
-"""Files taken from one folder."""
-
-
-@dataclass(slots=True)
-class RawInput:
-    """An input that can be read as a stream of bytes, decompressed.
-
-    A member of an archive and stdin can be opened once, and a member only until the next input
-    is asked for.
-
-    Attributes:
-        path: As reports show it: the file's path, `-`, or `archive!member`.
-        name: Its last part, a hint at what it is.
-        size: Bytes where known: of the text, or of the compressed file.
-        compressed: True when `size` is that of the compressed file.
-        format: A framing's name where the source settles it, else None.
-        notes: What went wrong while it was read; filled by reading.
-    """
-
-    path: str
-    name: str
-    _opener: Callable[[RawInput], Blocks] = field(repr=False)
-    size: int | None = None
-    compressed: bool = False
-    format: str | None = None
-    notes: list[str] = field(default_factory=list)
-
-    def open(self) -> BinaryIO:
-        """The stream, to be read in blocks and closed.
-
-        Raises:
-            InputUnreadableError: It was a one-time stream and is used up, or the file is gone.
-        """
-        try:
-            blocks = self._opener(self)
-        except OSError as error:
-            raise InputUnreadableError(
-                f"{self.path}: {error.strerror or error}", hint="Was it moved while being read?"
-            ) from error
-        return io.BufferedReader(BlockStream(blocks), BLOCK)
-
-
-@dataclass(frozen=True, slots=True)
-class UnreadableInput:
-    """An input that is left out.
-
-    Attributes:
-        path: See `RawInput.path`.
-        reason: Why, in a few words.
-        hint: What to try next, or an empty string.
-        expected: True when nobody would look for a log there: an image, a program, a link.
-    """
-
-    path: str
-    reason: str
-    hint: str = ""
-    expected: bool = False
-
-
-Input = RawInput | UnreadableInput
 
 
 def open_inputs(
@@ -107,6 +37,16 @@ def open_inputs(
         paths: Files, folders, archives; `-` is stdin.
         stdin: What `-` reads; the process's own when None.
     """
+    for found in _found(paths, stdin):
+        shown = _shown(found.path)
+        if isinstance(found, UnreadableInput):
+            yield replace(found, path=shown)
+        else:
+            found.path = shown
+            yield found
+
+
+def _found(paths: Sequence[str | Path], stdin: BinaryIO | None) -> Iterator[Input]:
     stdin_used = False
     for path in paths:
         text = os.fspath(path)
@@ -151,10 +91,14 @@ def _named(path: str) -> Iterator[Input]:
         yield UnreadableInput(path, "there is no such file", "Check the path's spelling.")
         return
     except (OSError, ValueError) as error:
-        yield _refused(path, error)
+        yield refused(path, error)
         return
     if stat.S_ISDIR(mode):
-        yield from _folder(path)
+        for found in walk(path):
+            if isinstance(found, str):
+                yield from _file(found, follow=False)
+            else:
+                yield found
     elif stat.S_ISFIFO(mode) and _is_descriptor(path):
         # `gpuprobe diagnose <(ssh host dmesg)`: a pipe that somebody is writing to.
         with open(path, "rb") as stream:  # noqa: PTH123 - a descriptor, not a file
@@ -166,66 +110,6 @@ def _named(path: str) -> Iterator[Input]:
 
 def _is_descriptor(path: str) -> bool:
     return path.startswith(("/dev/fd/", "/proc/self/fd/", "/dev/stdin"))
-
-
-def _refused(path: str, error: Exception) -> UnreadableInput:
-    if isinstance(error, PermissionError):
-        return UnreadableInput(path, "no permission to read it", "Try with sudo.")
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return UnreadableInput(path, reason, "Check that the file is there and readable.")
-
-
-def _folder(root: str) -> Iterator[Input]:
-    """Every regular file below, sorted; links are not followed, so no loop can form."""
-    count = 0
-    pending: list[tuple[str, int]] = [(root, 0)]
-    real_root = os.path.realpath(root)
-    while pending:
-        folder, depth = pending.pop()
-        try:
-            with os.scandir(folder) as found:
-                entries = sorted(found, key=lambda entry: entry.name)
-        except OSError as error:
-            yield _refused(folder, error)
-            continue
-        subfolders: list[tuple[str, int]] = []
-        for entry in entries:
-            try:
-                is_link = entry.is_symlink()
-                is_folder = entry.is_dir(follow_symlinks=False)
-            except OSError as error:
-                yield _refused(entry.path, error)
-                continue
-            if is_link:
-                outside = _link_out(entry.path, real_root)
-                if outside is not None:
-                    yield outside
-            elif is_folder:
-                if depth < FOLDER_DEPTH:
-                    subfolders.append((entry.path, depth + 1))
-                else:
-                    yield UnreadableInput(
-                        entry.path, f"more than {FOLDER_DEPTH} folders deep", "Name it itself."
-                    )
-            else:
-                count += 1
-                if count > FILE_LIMIT:
-                    yield UnreadableInput(
-                        root, f"more than {FILE_LIMIT} files in it", "Name the logs themselves."
-                    )
-                    return
-                yield from _file(entry.path, follow=False)
-        pending.extend(reversed(subfolders))
-
-
-def _link_out(path: str, real_root: str) -> UnreadableInput | None:
-    """A link inside the folder needs no word: what it points to is read itself."""
-    target = os.path.realpath(path)
-    if target == real_root or target.startswith(real_root.rstrip(os.sep) + os.sep):
-        return None
-    return UnreadableInput(
-        path, "a link that leads out of the folder", "Name its target itself.", expected=True
-    )
 
 
 def _open_file(path: str, follow: bool = True) -> BinaryIO:
@@ -255,7 +139,7 @@ def _file(path: str, follow: bool = True) -> Iterator[Input]:
                 return
         stream = _open_file(path, follow)
     except (OSError, ValueError) as error:
-        yield _refused(path, error)
+        yield refused(path, error)
         return
     with stream:
         try:
@@ -263,7 +147,7 @@ def _file(path: str, follow: bool = True) -> Iterator[Input]:
             # procfs and sysfs say 0 for files that have text.
             head, _ = peek(_blocks(stream, size or None), HEAD)
         except OSError as error:
-            yield _refused(path, error)
+            yield refused(path, error)
             return
         kind = identify(head, name)
         if kind is Kind.TEXT:
@@ -276,7 +160,7 @@ def _file(path: str, follow: bool = True) -> Iterator[Input]:
         try:
             stream.seek(0)
         except OSError as error:
-            yield _refused(path, error)
+            yield refused(path, error)
             return
         blocks = budget.count(_blocks(stream, size or None))
         if compression_of(head) is not None:
@@ -347,7 +231,7 @@ def _expand(
         try:
             head, blocks = peek(blocks, HEAD)
         except (OSError, ValueError) as error:
-            yield _refused(path, error)
+            yield refused(path, error)
             return
         compression = compression_of(head)
         if compression is None:
@@ -388,7 +272,7 @@ def _members(
     path: str, members: Iterator[Member], notes: list[str], budget: Budget, depth: int
 ) -> Iterator[Input]:
     for member in members:
-        inner = f"{path}!{_shown(member.name)}"
+        inner = f"{path}!{member.name}"
         if member.problem:
             hint = "Unpack it yourself and name the file." if "link" not in member.problem else ""
             yield UnreadableInput(inner, member.problem, hint, expected="link" in member.problem)

@@ -43,6 +43,11 @@ _ESCAPES = re.compile(
 # direction (a log line could be made to read differently from what it says).
 _CONTROLS = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\ufeff\u202a-\u202e\u2066-\u2069]")
 
+# Line ends do not reach `strip_controls`.
+_CONTROLS_IN_BLOCK = re.compile(
+    "[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\ufeff\u202a-\u202e\u2066-\u2069]"
+)
+
 
 def strip_controls(text: str) -> str:
     r"""The text without terminal escapes and control characters; tabs stay.
@@ -53,6 +58,16 @@ def strip_controls(text: str) -> str:
     if text.isprintable() and "\\" not in text and "#033" not in text and "^[" not in text:
         return text
     return _CONTROLS.sub("", _ESCAPES.sub("", text))
+
+
+def _needs_cleaning(block: str) -> bool:
+    """False when `strip_controls` would change no line of the block."""
+    return (
+        "\\" in block
+        or "#033" in block
+        or "^[" in block
+        or _CONTROLS_IN_BLOCK.search(block) is not None
+    )
 
 
 def sniff_encoding(head: bytes) -> str:
@@ -123,11 +138,13 @@ class Lines:
         self.encoding = encoding
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
-        clean = strip_controls if self._clean else str
         number = self.line + 1
         pending = ""
         for text in self._texts():
-            pieces = (pending + text).splitlines(keepends=True)
+            text = pending + text
+            # One look at the block spares most logs a look at each line.
+            clean = strip_controls if self._clean and _needs_cleaning(text) else str
+            pieces = text.splitlines(keepends=True)
             pending = ""
             # The last piece may go on in the next block, and so may a carriage return there.
             if pieces and (pieces[-1][-1] not in _ENDS or pieces[-1][-1] == "\r"):
@@ -143,6 +160,7 @@ class Lines:
                 pending = pending[PIECE_LIMIT:]
         if pending:
             self.line = number
+            clean = strip_controls if self._clean else str
             for part in _parts(_without_end(pending)):
                 yield number, clean(part)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from gpuprobe.sources.unpack import ZIP_MAGIC, is_tar
+from gpuprobe.sources.archives import ZIP_MAGIC, is_tar
 
 HEAD = 4096
 """Bytes looked at."""

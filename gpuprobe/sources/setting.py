@@ -17,6 +17,9 @@ from collections.abc import Sequence
 from gpuprobe.events import Setting
 from gpuprobe.sources.record import Record
 
+_REACH = 2000
+"""How much of a line on either side of the words is looked at, so that huge lines cost little."""
+_RUNS = re.compile(r"[ \t\xa0]{3,}")
 _NEAR = 60
 """How far from the words found a regex's or a format's characters still speak of them."""
 
@@ -24,16 +27,16 @@ _NEAR = 60
 
 _TEMPLATE = re.compile(
     r"\\d[+*{)\]]|\\s[+*]|\\w[+*]|\\\(|\\\[|\(\?[:P<=!i]|\.\*|\.\+|\[0-9|\[\^|\[a-f"
-    r"|(?<![\d.])%(?:0?\d+)?(?:l{0,2}|h{0,2}|z)[dsxXup]\b|(?<![\w$\"])\{\d?\}|\{[a-z_]+(?:![rs])?\}|\$\{\w+\}|\{\{"
+    r"|(?<![\d.])%(?:0?\d+)?(?:l{0,2}|h{0,2}|z)[dsxXup]\b|(?<![\w$\"])\{\d?\}(?!\[Hardware)|\{[a-z_]+(?:![rs])?\}|\$\{\w+\}|\{\{"
     r"|<(?:bdf|pci|pci-?id|bus-?id|address|xid|code|n|number|xx)>"
 )
 """A regular expression's, a format's or a placeholder's characters."""
 
 _SEARCHES = re.compile(
-    r"\b(?:z|e|f|rip)?grep\b|\brg\b \S|\bawk\b|\bsed -|\bCOMMAND=|\bproctitle=|--grep|journalctl \S"
+    r"\b(?:z|e|f|rip)?grep\b|\brg\b \S|\bawk\b|\bsed -|\bproctitle=|--grep|journalctl \S"
     r"|\b(?:[Mm]onitor(?:ing|s)?|[Ww]atch(?:ing|es)?|[Cc]heck(?:ing|s)?|[Ll]ook(?:ing|s)?|[Ss]earch(?:ing|es)?|[Ss]cann?(?:ing|s)?|[Ll]isten(?:ing|s)?|[Tt]rigger(?:s|ed)?|[Ff]ilter(?:ing|s)?) (?:\S+ ){0,4}?(?:for|on)\b"
     r"|\b(?:[Pp]atterns?|[Rr]egexp?s?|[Mm]atcher|[Rr]ules?|[Aa]lert(?:s|name)?|expr|keywords?|needles?|filters?|query|signatures?)\b[\"']?\s*(?:\([^)]*\))?\s*(?:[:=~]|for\b|\"|')"
-    r"|\|[=~] ?[\"`]"
+    r"|\|[=~] ?[\"`]|\becho (?:-\w+ )?[\"']"
 )
 """Somebody searches for the words, or configures a search."""
 
@@ -43,15 +46,42 @@ _ASSIGNED = re.compile(
     r"[\w\])*]\s*(?:\s[:+]?=\s|:=\s*|=>\s*|==\s*|!=\s*)(?:[rbfuRBFUL]{0,2})[\"'`]\Z"
 )
 _KEYED = re.compile(r"(?P<key>[\w.-]+)=(?:\\?[\"'])\Z")
+_FIELD = re.compile(r"[{,]\s*\w+:\s*[\"'`]\Z")
 _STATEMENT = re.compile(
-    r"^\s*(?:return|case|assert|raise|throw|if|elif|while|const|static|let|var|echo|printf|print|puts|#define|#\s*define)\b[ (]"
+    r"^\s*(?:return|case|assert|raise|throw|if|elif|while|const|static|let|var|print|puts|#define|#\s*define)\b[ (]"
 )
 _COMMENT = re.compile(r"(?:^|\s)(?://|/\*|<!--)\s?|^\s*(?:#|;|--)\s+(?!\w+@)")
+_COMMAND = re.compile(
+    r"(?:sudo|nvidia-smi|modprobe|rmmod|insmod|setpci|lspci|dmesg|journalctl|echo|cat|systemctl|reboot|uname)\b"
+)
+"""What stands behind root's prompt `#`, which is no comment then."""
 _LITERAL_ITEM = re.compile(r"^\s*[\[({]?\s*(?:[rbfu]?[\"'])")
 
 _LOG_KEYS = frozenset(
-    "msg message error err log text reason description line event details detail stderr stdout "
-    "output exception cause last_error status MESSAGE errmsg error_message body".split()
+    {
+        "msg",
+        "message",
+        "error",
+        "err",
+        "log",
+        "text",
+        "reason",
+        "description",
+        "line",
+        "event",
+        "details",
+        "detail",
+        "stderr",
+        "stdout",
+        "output",
+        "exception",
+        "cause",
+        "last_error",
+        "status",
+        "errmsg",
+        "error_message",
+        "body",
+    }
 )
 
 _CODE_ROW = re.compile(
@@ -65,35 +95,50 @@ _MARKUP = re.compile(r"<(?:td|th|tr|li|dt|dd|code|option)\b[^>]*>", re.IGNORECAS
 # --- People's sentences ----------------------------------------------------------------------
 
 _PERSON = re.compile(
-    r"\b(?:I(?:'m|'ve|'d|'ll|’m|’ve)?(?= [a-z])|[Mm]y|[Ww]e(?:'re|'ve|’re|’ve)?|[Oo]urs?|me|[Yy]ou(?:'re|r)?|[Tt]hey|[Ss]omeone|[Aa]nyone|[Ee]verybody"
+    r"\b(?:I(?:'m|'ve|'d|'ll|’m|’ve)?(?= [a-z])|[Mm]y|[Ww]e(?:'re|'ve|’re|’ve)?(?! are taking)|[Oo]urs?|me|[Yy]ou(?:'re|r)?|[Tt]hey|[Ss]omeone|[Aa]nyone|[Ee]verybody"
     r"|[Ii]ch|[Ww]ir|[Mm]eine?[rmns]?|habe|bekomme|j'ai|[Nn]ous|[Tt]engo|[Mm]inha|[Mm]eu|[Ee]stoy)\b"
 )
 """Nobody but a person speaks of himself or to somebody."""
 
 _FIRST_PERSON = re.compile(
-    r"\b(?:I(?:'m|'ve|'d|’m|’ve)?(?= [a-z])|[Mm]y|[Ww]e(?:'re|'ve|’re|’ve)?|[Oo]urs?|me|[Ss]omeone|[Aa]nyone)\b"
+    r"\b(?:I(?:'m|'ve|'d|’m|’ve)?(?= [a-z])|[Mm]y|[Ww]e(?:'re|'ve|’re|’ve)?(?! are taking)|[Oo]urs?|me|[Ss]omeone|[Aa]nyone)\b"
 )
 """The same behind the words, where programs speak to "you" as well."""
 
 _TELLING = re.compile(
-    r"\be\.g\.|\bi\.e\.|\b(?:such as|[Ss]hows?|showing|showed|[Ss]ays?|said|saying|[Ss]aw|[Ss]ees?|seeing|complain(?:s|ed|ing)?|[Mm]entions?|so-called|"
+    r"\be\.g\.|\bi\.e\.|\b(?:such as|[Pp]rints?|printed|asked|[Ww]hy|[Hh]ow (?:do|can|to)|[Ss]hows?|showing|showed|[Ss]ays?|said|saying|[Ss]aw|[Ss]ees?|seeing|complain(?:s|ed|ing)?|[Mm]entions?|so-called|"
     r"known as|similar to|[Aa]ccording to|[Ss]ometimes|[Ss]uddenly|[Uu]sually|[Oo]ften|[Hh]ello|[Hh]i all|[Tt]hanks|[Ee]xample|zeigt|meldet|affiche|muestra|mostra)\b"
-    r"|\bprompt[\"']?\s*[:=]|\"role\"\s*:"
+    r"|\bprompt[\"']?\s*[:=]|^\W*(?:Bug|BUG|Bug [Rr]eport|Question|Feature|Issue|ISSUE|Usage|Help|Title|Subject)\]?:(?:\s|\Z)\"role\"\s*:"
 )
 """Words that introduce a quotation."""
 
 _LINKING = re.compile(
-    r"\b(?:[Tt]he|[Aa]n?|[Tt]his|[Tt]hat|[Tt]hese|[Ww]hen(?:ever)?|[Ii]f|[Bb]ecause|[Bb]ut|[Aa]lso|[Tt]hen|[Aa]bout|[Gg]ets?|[Gg]ot|[Gg]etting|[Gg]ives?|[Cc]alled|"
-    r"[Ll]ike|[Aa]nd|[Oo]r|[Ii]s|[Aa]re|[Ww]as|[Ww]ere|[Mm]eans?|[Cc]auses?|[Cc]ausing|[Aa]fter|[Bb]efore|[Ss]ince|[Ww]ith|[Ff]ix(?:es|ed)?|[Hh]andles?|[Oo]n|[Dd]ue|[Vv]ia|"
+    r"\b(?:[Tt]he|[Aa]n?|[Tt]his|[Tt]hat|[Tt]hese|[Ww]hen(?:ever)?|[Ii]f|[Bb]ut|[Aa]lso|[Tt]hen|[Aa]bout|[Gg]ets?|[Gg]ot|[Gg]etting|[Gg]ives?|"
+    r"[Ll]ike|[Aa]nd|[Oo]r|[Mm]eans?|[Cc]auses?|[Cc]ausing|[Ss]ince|[Ff]ix(?:es|ed)?|[Hh]andles?|"
     r"[Dd]etects?|[Aa]dd(?:s|ed)?|[Dd]er|[Dd]ie|[Dd]as|[Ee]in|[Uu]nd|[Ll]es?|[Uu]ne?|[Ee]l|[Uu]na|[Cc]on|[Oo]s|[Cc]om)\b"
 )
 """Words of any sentence; a program's sentence ends in a colon before the error it quotes."""
 
+_PROGRAMS_SENTENCE = re.compile(
+    r"^(?:(?!(?:[Nn]ote|[Ee]dit|[Uu]pdate|[Tt]itle|[Ss]ummary|[Dd]escription|[Pp]roblem|[Ii]ssue|[Qq]uestion|[Bb]ug|[Ss]tep|[Ss]ubject|[Ff]ix|PS|Q|A|Re)\w*:)[\w.()\[\]/-]+: "
+    r"|terminate called|(?:The|This|An?)(?: [\w-]+){0,2}$)"
+)
+"""A program's sentence: its component before a colon, or the subject of what the words say."""
+
 _GOES_ON = re.compile(
-    r"^[\"'`)]?\s+(?:when|while|after|every|since|because|but|if|with|whenever|until|randomly|and|or|then|errors?|happens?|occurs?|appears?|is|are|was|means|can|could|"
-    r"may|might|should|would|usually|often|again|on|during|indicates?|messages?|issue|problem)\b(?:\s+[A-Za-z][\w'-]*){1,}"
+    r"^[\"'`)]{0,2},?\s+(?:"
+    r"when(?! (?:calling|trying|attempting|allocating|loading|executing|launching|creating|reading|writing))|whenever|since|because|but|usually|often|sometimes|randomly|constantly"
+    r"|again|happens?|occurs?|appears?|means|indicates?|every|until|and (?:I|then|the|my|it)|or (?:I|the|a)|messages?|issues?|problems?"
+    r"|(?:is|are|was) (?:the|an?|caused|due|often|usually|one|what|not an?)|after (?:an?|the|some|few|\d+ (?:hour|minute|day|step|request)s?|upgrad|updat|install|boot|switch)"
+    r"|while (?:training|using|playing|gaming|generating)|during (?:training|inference|the|an?|long)|with (?:the|an?|my|long|large|new|all|any|this)|on (?:my|the|an?|long|large|this)"
+    r")\b"
 )
 """The sentence goes on behind the words, without a stop between."""
+
+_QUESTION = re.compile(
+    r"\b(?:what|why|how|does|do|is|are|can|could|any|anyone)\b[^?]{1,80}\?\W*\Z", re.IGNORECASE
+)
+_QUOTED_IN_SENTENCE = re.compile(r"[A-Za-z,] [\"“`]{1,2}\Z")
 
 _FOREIGN = re.compile(r"[\u0400-\u04ff\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]{2}")
 
@@ -121,10 +166,15 @@ def judge(
     """
     if program_text:
         return Setting.CODE
-    head, tail = text[:match_start], text[match_end:]
-    if _is_code(record, head, text[match_start:match_end], tail):
+    head, tail = (
+        text[max(0, match_start - _REACH) : match_start],
+        text[match_end : match_end + _REACH],
+    )
+    words = text[match_start : min(match_end, match_start + _REACH)]
+    head, tail = _RUNS.sub("  ", head), _RUNS.sub("  ", tail)
+    if _is_code(record, head, words, tail):
         return Setting.CODE
-    if not record.kernel and _is_prose(record, head, text[match_start:match_end], tail):
+    if not record.kernel and _is_prose(record, head, words, tail):
         return Setting.PROSE
     return Setting.LOG if record.framed or pasted_log else Setting.BARE
 
@@ -138,7 +188,9 @@ def _is_code(record: Record, head: str, words: str, tail: str) -> bool:
         return True
     if _SEARCHES.search(head) or _in_row_of_codes(record, head) or _MARKUP.search(head[-40:]):
         return True
-    if re.match(r"[\"'`]?\s*(?:\bin\b \w+[.:)]|=> |-> )", tail):
+    if re.match(
+        r"[\"'`]?\s*(?:in (?:line|text|log|s|msg|message|data|out\w*|str\(\w+\))\b|=> |-> )", tail
+    ):
         return True
     return _in_literal(record, head, words, tail)
 
@@ -147,7 +199,7 @@ def _in_row_of_codes(record: Record, head: str) -> bool:
     """True in a row such as `| 79 | GPU has fallen off the bus | ... |` of a list of codes."""
     if record.framed:
         return False
-    for line in (record.raw, record.message):
+    for line in (_RUNS.sub(" ", record.raw[:_REACH]), _RUNS.sub(" ", record.message[:_REACH])):
         row = _CODE_ROW.match(line)
         if row and not _DATE_CELL.search(line) and not re.search(r"\bpid=", line):
             return True
@@ -156,7 +208,7 @@ def _in_row_of_codes(record: Record, head: str) -> bool:
 
 def _in_literal(record: Record, head: str, words: str, tail: str) -> bool:
     """True inside a string of source code; a log's own quotes (JSON, key=value) do not count."""
-    if not record.framed and _COMMENT.search(head):
+    if not record.framed and _COMMENT.search(head) and not _COMMAND.match(words.lstrip()):
         return True
     quote = max(head.rfind('"'), head.rfind("'"), head.rfind("`"))
     if quote < 0:
@@ -173,9 +225,9 @@ def _in_literal(record: Record, head: str, words: str, tail: str) -> bool:
         return keyed["key"].split(".")[-1].lower() not in _LOG_KEYS and not record.framed
     if record.framed:
         return False
-    if _STATEMENT.match(opened):
-        return True
     whole = (words + tail).rstrip()
+    if _STATEMENT.match(opened) or (_FIELD.search(opened) and whole.endswith("},")):
+        return True
     return (
         bool(_LITERAL_ITEM.match(head or words))
         and whole.endswith(('",', "',", '")', "')", '"]', "']", '";', "';", '"),', '"}', '"},'))
@@ -193,17 +245,16 @@ def _is_prose(record: Record, head: str, words: str, tail: str) -> bool:
     if _PERSON.search(before) or _FIRST_PERSON.search(tail[:200]) or _TELLING.search(before):
         return True
     # A match may have swallowed the end of the line.
-    if re.search(r"\bI [a-z]|\b[Mm]y [a-z]|\b[Ww]e [a-z]", words):
+    if re.search(r"\bI [a-z]|\b[Mm]y [a-z]", words):
         return True
     if record.framed:
         return False
-    if _FOREIGN.search(before) or _FOREIGN.search(tail):
+    if _QUESTION.search(words + tail) or _QUOTED_IN_SENTENCE.search(head):
         return True
-    if (
-        before
-        and not before.endswith((":", "=", "]", ")", ">", "|", ";", ","))
-        and _LINKING.search(before)
-    ):
+    if _FOREIGN.search(before[-40:]) or _FOREIGN.search(tail):
+        return True
+    glued = head.rstrip().endswith((":", "=", "[", "]", ")", ">", "|", ";", ","))
+    if not glued and not _PROGRAMS_SENTENCE.match(before) and _LINKING.search(before):
         return True
     return bool(_GOES_ON.match(tail))
 
@@ -227,7 +278,11 @@ _TOKEN = re.compile(
 _SOURCE_LINE = re.compile(
     r"^\s*(?:#include\b|#define\b|#if\w*\b|#endif\b|import [\w.]+(?: as \w+)?;?$|from [\w.]+ import |(?:async )?def \w+\(|class \w+.*[:{]$|func \w*\(?|fn \w+|(?:pub |static |const |extern |inline |export )+\w|"
     r"package \w+;?$|use \w+::|@\w+(?:\.\w+)*(?:\(.*\))?$|(?:if|for|while|switch|else if|elif) ?\(?.*[{:]$|else ?[:{]$|\} else|return\b.*|try ?[:{]$|except\b.*:$|with .* as \w+:$|"
-    r"[})\]]+[;,]?$|/\*|\*/|\* |//|\"\"\"|assert\b|(?:let|var|const|static|struct|enum|typedef|int|void|char|bool|local) .*[;{=,(]$|[\w.>\[\]-]+ ?[+:|-]?= .*[;({\[]?$|[\w.>-]+\(.*\)[;,]?$|.*;$|[rbf]?[\"'].*[\"'],?$)"
+    r"[})\]]+[;,]?$|/\*|\*/|\* |//|\"\"\"|assert\b[ (]|(?:let|var|const|static|struct|enum|typedef|int|void|char|bool|local) .*[;{=,(]$|[\w.>\[\]-]+ ?[+:|-]?= .*[;({\[]?$|[\w.>-]+\(.*\)[;,]?$|.*;$|[rbf]?[\"'].*[\"'],?$)"
+)
+_SURE_SOURCE = re.compile(
+    r"(?:from [\w.]+ import [\w(*]|import [\w.]+(?: as \w+)?$|(?:async )?def \w+\(|class \w+(?:\(.*\))?:$|[A-Z_]{3,} = [\[({\"']|#include [<\"]|#ifn?def \w+$|#define \w+|"
+    r"package \w+$|func \w+\(|(?:pub )?fn \w+|use \w+::|(?:static|extern|typedef|struct|export|const) \w.*[;{(]$)"
 )
 _PATCH = re.compile(
     r"^(?:diff --git |@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@|From [0-9a-f]{40} |Index: \S+$)"
@@ -242,7 +297,7 @@ _DOCUMENT = re.compile(
 )
 _REPORTER = re.compile(
     r"\bI(?:'m|'ve|’m|’ve)?\b (?:have|am|was|saw|see|get|got|run|ran|tried|think|use|upgraded|can)|\b[Mm]y (?:GPU|system|card|machine|server|log|setup|PC|computer)|[Dd]escribe the bug|[Ss]teps to reproduce|"
-    r"[Ww]hat happened|[Ee]xpected behaviou?r|[Bb]ug [Rr]eport|[Aa]ctual behaviou?r|NVIDIA bug report|[Rr]elevant log output"
+    r"[Ww]hat happened|[Ee]xpected behaviou?r|^#+ *[Bb]ug [Rr]eport|[Aa]ctual behaviou?r|Start of NVIDIA bug report|[Rr]elevant log output"
 )
 _CODE_LIST = re.compile(r"^\W*(?:xid|code|error code)\W*[,;|\t]\s*\w+", re.IGNORECASE)
 
@@ -260,7 +315,7 @@ def is_program_text(head_lines: Sequence[str]) -> bool:
     Args:
         head_lines: The first lines of the input, some dozens, as they stand.
     """
-    lines = [line.rstrip() for line in head_lines if line.strip()]
+    lines = [_RUNS.sub("  ", line[:_REACH]).rstrip() for line in head_lines if line.strip()]
     if not lines:
         return False
     logged = sum(bool(_LOG_LINE.match(line)) for line in lines)
@@ -279,14 +334,37 @@ def is_program_text(head_lines: Sequence[str]) -> bool:
     return _is_source(lines) or _is_document(lines)
 
 
+def _commented(lines: Sequence[str]) -> list[bool]:
+    """For each line, whether it lies in a block comment or a docstring."""
+    inside, found = "", []
+    for line in lines:
+        text = line.strip()
+        if inside:
+            found.append(True)
+            if inside in text:
+                inside = ""
+            continue
+        start = next((s for s in ("/*", '"""', "'''") if text.lstrip("rR").startswith(s)), "")
+        found.append(bool(start))
+        end = "*/" if start == "/*" else start
+        if start and end not in text[text.index(start) + len(start) :]:
+            inside = end
+    return found
+
+
 def _is_source(lines: Sequence[str]) -> bool:
     if lines[0].lstrip().startswith(("{", "[")) and '"' in "".join(lines[:3]):
         return False  # JSON
-    shaped = [line for line in lines if _SOURCE_LINE.match(line)]
-    strong = [
-        line for line in shaped if re.search(r"[(){};=]|^\s*(?:#|import|from|//|/\*|\*)", line)
-    ]
-    return len(strong) >= 3 and len(shaped) * 2 >= len(lines)
+    comments = _commented(lines)
+    code = [line for line, comment in zip(lines, comments, strict=True) if not comment]
+    shaped = [line for line in code if _SOURCE_LINE.match(line)]
+    sure = sum(bool(_SURE_SOURCE.match(line)) for line in code)
+    if comments[0] and sure >= 1:
+        return True
+    strong = sum(bool(re.search(r"[(){};]|^\s*(?:#\w|import|from|//)", line)) for line in shaped)
+    return (strong >= 3 and len(shaped) * 2 >= len(code)) or (
+        sure >= 3 and len(shaped) * 4 >= len(code)
+    )
 
 
 def _is_document(lines: Sequence[str]) -> bool:
@@ -308,7 +386,7 @@ def looks_pasted(lines: Sequence[str]) -> bool:
     Args:
         lines: A line and its neighbours, as they stand.
     """
-    lines = [line for line in lines if line.strip()]
+    lines = [_RUNS.sub("  ", line[:_REACH]) for line in lines if line.strip()]
     if sum(bool(_LOG_LINE.match(line)) for line in lines) >= 2:
         return True
     if any(_PROMPT.match(line) or _MACHINE_OUTPUT.match(line) for line in lines):

@@ -1,4 +1,4 @@
-"""Decompression, tar and zip as streams: bounded memory, nothing written to disk.
+"""Decompression as streams: bounded memory, nothing written to disk.
 
 Everything here turns blocks of bytes into blocks of bytes. What is damaged or cut off gives what
 could be read, and a note.
@@ -9,9 +9,7 @@ from __future__ import annotations
 import bz2
 import io
 import lzma
-import struct
 import sys
-import tarfile
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -30,8 +28,6 @@ RATIO_LIMIT = 500
 RATIO_FREE = 256 << 20
 TOTAL_LIMIT = 64 << 30
 """Bytes that one input may unpack to."""
-MEMBER_LIMIT = 100_000
-"""Members of one archive."""
 _XZ_MEMORY = 128 << 20
 
 Blocks = Iterator[bytes]
@@ -131,19 +127,26 @@ def peek(blocks: Blocks, size: int) -> tuple[bytes, Blocks]:
     return b"".join(held)[:size], again()
 
 
-class _Decompressor(Protocol):
+class Decompressor(Protocol):
     """What the decompressors of bz2, lzma and zstd have in common."""
 
     @property
-    def eof(self) -> bool: ...
+    def eof(self) -> bool:
+        """True behind the end of the compressed data."""
+
     @property
-    def needs_input(self) -> bool: ...
+    def needs_input(self) -> bool:
+        """True when nothing more comes out without more input."""
+
     @property
-    def unused_data(self) -> bytes: ...
-    def decompress(self, data: bytes, max_length: int = -1, /) -> bytes: ...
+    def unused_data(self) -> bytes:
+        """What was given to it beyond the end."""
+
+    def decompress(self, data: bytes, max_length: int = -1, /) -> bytes:
+        """Some output, `max_length` bytes at most."""
 
 
-class _Zlib:
+class Zlib:
     """zlib's decompressor with the interface of the others."""
 
     def __init__(self, window_bits: int) -> None:
@@ -152,20 +155,56 @@ class _Zlib:
 
     @property
     def eof(self) -> bool:
+        """See `Decompressor`."""
         return self._inner.eof
 
     @property
     def needs_input(self) -> bool:
+        """See `Decompressor`."""
         return not self._full and not self._inner.unconsumed_tail
 
     @property
     def unused_data(self) -> bytes:
+        """See `Decompressor`."""
         return self._inner.unused_data
 
     def decompress(self, data: bytes, max_length: int = -1, /) -> bytes:
-        out = self._inner.decompress(self._inner.unconsumed_tail + data, max(max_length, 0))
+        """See `Decompressor`; damage raises `DamagedError`."""
+        data = self._inner.unconsumed_tail + data
+        before = self._inner.copy()
+        try:
+            out = self._inner.decompress(data, max(max_length, 0))
+        except zlib.error as error:
+            raise DamagedError(str(error), _salvage(before, data)) from error
         self._full = len(out) == max_length
         return out
+
+
+class DamagedError(ValueError):
+    """Compressed data is damaged.
+
+    Attributes:
+        output: What could be read before the damage.
+    """
+
+    def __init__(self, message: str, output: bytes) -> None:
+        super().__init__(message)
+        self.output = output
+
+
+def _salvage(machine: zlib._Decompress, data: bytes) -> bytes:
+    """What the data gives up to its damage, found in small steps."""
+    parts: list[bytes] = []
+    length = 0
+    try:
+        for start in range(0, len(data), 64):
+            parts.append(machine.decompress(data[start : start + 64]))
+            length += len(parts[-1])
+            if length > BLOCK:
+                break
+    except zlib.error:
+        pass
+    return b"".join(parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,18 +213,23 @@ class Compression:
 
     name: str
     magic: bytes
-    make: Callable[[], _Decompressor]
+    make: Callable[[], Decompressor]
+
+
+def make_zstd() -> Decompressor:
+    """A decompressor for zstd, with its default limit of 128 MiB for the window."""
+    return zstd.ZstdDecompressor()
 
 
 COMPRESSIONS = (
-    Compression("gzip", b"\x1f\x8b\x08", lambda: _Zlib(31)),
+    Compression("gzip", b"\x1f\x8b\x08", lambda: Zlib(31)),
     Compression("bzip2", b"BZh", lambda: bz2.BZ2Decompressor()),
     Compression(
         "xz", b"\xfd7zXZ\x00", lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
     ),
-    Compression("zstd", b"\x28\xb5\x2f\xfd", lambda: zstd.ZstdDecompressor()),
+    Compression("zstd", b"\x28\xb5\x2f\xfd", make_zstd),
 )
-_ERRORS = (zlib.error, lzma.LZMAError, zstd.ZstdError, OSError, EOFError, ValueError)
+ERRORS = (zlib.error, lzma.LZMAError, zstd.ZstdError, OSError, EOFError, ValueError)
 
 
 def compression_of(head: bytes) -> Compression | None:
@@ -248,225 +292,11 @@ def decompress(
                     notes.append(budget.note)
                     return
                 yield out
-    except _ERRORS as error:
+    except ERRORS as error:
+        if isinstance(error, DamagedError) and error.output:
+            yield error.output
         notes.append(f"the {compression.name} data is damaged ({error}); what came before was read")
     finally:
         closer = getattr(blocks, "close", None)
         if closer is not None:
             closer()
-
-
-@dataclass(slots=True)
-class Member:
-    """A file in an archive, to be read before the next one is asked for.
-
-    Attributes:
-        name: As the archive has it.
-        blocks: Its contents.
-        size: Its size where the archive says it before, else None.
-        problem: Why it cannot be read, or an empty string.
-    """
-
-    name: str
-    blocks: Blocks
-    size: int | None = None
-    problem: str = ""
-
-
-def is_tar(head: bytes) -> bool:
-    """True when `head` is the first block of a tar archive, by its check sum too."""
-    if len(head) < 512:
-        return False
-    if head[257:262] != b"ustar" and (head[0] == 0 or not head[148:154].strip(b" 0")):
-        return False
-    try:
-        said = int(head[148:156].strip(b" \0") or b"-1", 8)
-    except ValueError:
-        return False
-    return said == sum(head[:148]) + 8 * 32 + sum(head[156:512])
-
-
-def read_tar(blocks: Blocks, notes: list[str]) -> Iterator[Member]:
-    """The members of a tar archive, in its order."""
-    stream = io.BufferedReader(BlockStream(blocks), BLOCK)
-    try:
-        with tarfile.open(fileobj=stream, mode="r|", errorlevel=0, bufsize=BLOCK) as archive:
-            count = 0
-            while (info := archive.next()) is not None:
-                archive.members.clear()  # type: ignore[attr-defined] # else every header is kept
-                count += 1
-                if count > MEMBER_LIMIT:
-                    notes.append(f"more than {MEMBER_LIMIT} members; the others were left out")
-                    return
-                if info.isdir():
-                    continue
-                if not info.isreg():
-                    kind = "a link" if info.issym() or info.islnk() else "no regular file"
-                    yield Member(info.name, iter(()), problem=kind)
-                    continue
-                handle = archive.extractfile(info)
-                if handle is not None:
-                    yield Member(info.name, _read(handle, notes), info.size)
-    except (tarfile.TarError, OSError, EOFError, ValueError, zlib.error) as error:
-        notes.append(f"the tar archive is cut off or damaged ({error})")
-
-
-def _read(handle: object, notes: list[str]) -> Blocks:
-    read = handle.read1  # type: ignore[attr-defined] # what is there, before an error
-    while True:
-        try:
-            block = read(BLOCK)
-        except (tarfile.TarError, OSError, EOFError, ValueError) as error:
-            notes.append(f"cut off ({error}); what is there was read")
-            return
-        if not block:
-            return
-        yield block
-
-
-ZIP_MAGIC = b"PK\x03\x04"
-_LOCAL = struct.Struct("<4s5H3L2H")
-
-
-class _Reader:
-    """Blocks read by exact counts, with the possibility to put some back."""
-
-    def __init__(self, blocks: Blocks) -> None:
-        self._blocks = blocks
-        self._held = b""
-
-    def block(self) -> bytes:
-        held, self._held = self._held, b""
-        return held or next(self._blocks, b"")
-
-    def back(self, data: bytes) -> None:
-        self._held = data + self._held
-
-    def exactly(self, size: int) -> bytes:
-        parts: list[bytes] = []
-        while size > 0:
-            data = self.block()
-            if not data:
-                break
-            parts.append(data[:size])
-            self.back(data[size:])
-            size -= len(parts[-1])
-        return b"".join(parts)
-
-
-def read_zip(blocks: Blocks, notes: list[str], budget: Budget) -> Iterator[Member]:
-    """The members of a zip archive, by the headers that stand before each.
-
-    The directory at the end is not needed, so an archive may come from a pipe, lie in another
-    archive, or be cut off.
-    """
-    reader = _Reader(blocks)
-    for _ in range(MEMBER_LIMIT):
-        header = reader.exactly(_LOCAL.size)
-        if len(header) < _LOCAL.size or header[:4] != ZIP_MAGIC:
-            if header[:4] not in (b"PK\x01\x02", b"PK\x05\x06", b"PK\x06\x06", b"PK\x06\x08"):
-                notes.append("the zip archive is cut off or damaged")
-            return
-        fields = _LOCAL.unpack(header)
-        flags, method, packed, size, name_length, extra_length = *fields[2:4], *fields[7:]
-        raw_name = reader.exactly(name_length)
-        extra = reader.exactly(extra_length)
-        name = raw_name.decode("utf-8" if flags & 0x800 else "cp437", errors="replace")
-        if packed == 0xFFFFFFFF or size == 0xFFFFFFFF:
-            size, packed = _zip64(extra, size, packed)
-        known = packed > 0 or not flags & 8
-        contents = _zip_contents(reader, method, packed if known else None, budget, notes)
-        problem = ""
-        if flags & 1:
-            problem = "encrypted"
-        elif method not in _ZIP_METHODS and not (method == 0 and known):
-            problem = f"zip method {method}"
-        if problem:
-            yield Member(name, iter(()), problem=problem)
-            if not known:
-                notes.append("members behind one that could not be read were not reached")
-                return
-            contents = _raw(reader, packed)
-        elif not name.endswith("/"):
-            yield Member(name, _kept_open(contents), size if known else None)
-        for _ in contents:  # what nobody read
-            pass
-        if flags & 8:
-            _skip_descriptor(reader)
-    notes.append(f"more than {MEMBER_LIMIT} members; the others were left out")
-
-
-_ZIP_METHODS: dict[int, Callable[[], _Decompressor]] = {
-    8: lambda: _Zlib(-15),
-    12: lambda: bz2.BZ2Decompressor(),
-    93: lambda: zstd.ZstdDecompressor(),
-}
-
-
-def _kept_open(blocks: Blocks) -> Blocks:
-    """The same blocks; a reader that stops early does not end them, as the rest is skipped."""
-    yield from map(bytes, blocks)
-
-
-def _zip64(extra: bytes, size: int, packed: int) -> tuple[int, int]:
-    at = 0
-    while at + 4 <= len(extra):
-        kind, length = struct.unpack_from("<2H", extra, at)
-        if kind == 1:
-            count = min(length, len(extra) - at - 4) // 8
-            values = list(struct.unpack_from(f"<{count}Q", extra, at + 4))
-            if size == 0xFFFFFFFF and values:
-                size = values.pop(0)
-            if packed == 0xFFFFFFFF and values:
-                packed = values.pop(0)
-            break
-        at += 4 + length
-    return size, packed
-
-
-def _raw(reader: _Reader, size: int | None) -> Blocks:
-    left = sys.maxsize if size is None else size
-    while left > 0:
-        data = reader.block()
-        if not data:
-            return
-        reader.back(data[left:])
-        data = data[:left]
-        left -= len(data)
-        yield data
-
-
-def _zip_contents(
-    reader: _Reader, method: int, packed: int | None, budget: Budget, notes: list[str]
-) -> Blocks:
-    if method == 0:
-        yield from _raw(reader, packed)
-        return
-    machine = _ZIP_METHODS[method]()
-    source = _raw(reader, packed)
-    try:
-        while not machine.eof:
-            data = next(source, b"") if machine.needs_input else b""
-            if not data and machine.needs_input:
-                notes.append("a member of the zip archive is cut off; what is there was read")
-                return
-            out = machine.decompress(data, BLOCK)
-            if out:
-                if not budget.allows(len(out)):
-                    notes.append(budget.note)
-                    break
-                yield out
-    except _ERRORS as error:
-        notes.append(f"a member of the zip archive is damaged ({error})")
-    if packed is None:
-        reader.back(machine.unused_data)
-    for _ in source if packed is not None else ():
-        pass
-
-
-def _skip_descriptor(reader: _Reader) -> None:
-    """Step over the sizes that follow a member whose header had none."""
-    data = reader.exactly(26)
-    short = 16 if data[:4] == b"PK\x07\x08" else 12
-    length = short if data[short : short + 2] == b"PK" or len(data) < short + 8 else short + 8
-    reader.back(data[length:])

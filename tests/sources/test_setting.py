@@ -85,6 +85,11 @@ def test_the_kernel_may_glue_anything_before_it(text: str, words: str) -> None:
         (f'{{"message": "{XID}"}}', XID),
         (f'    "message": "{XID}",', XID),
         (f"Failed to query the device: {NVML}", NVML),
+        (f"terminate called after throwing an instance of '{CUDA}'", CUDA),
+        (f"{CUDA} when calling `cublasCreate(handle)`", CUDA),
+        ("# nvidia-smi -r", "nvidia-smi -r"),
+        (f"RuntimeError: the worker is dead, {CUDA}", CUDA),
+        ("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver", "communicate with the NVIDIA driver"),
         (f'Error: DriverError("{CUDA}")', CUDA),
         ("The description for Event ID 14 from source nvlddmkm cannot be found. Either the component that raises this event is not installed on your local computer", "The description for Event ID 14 from source nvlddmkm"),
     ],
@@ -119,6 +124,11 @@ def test_machine_words_alone_are_bare_or_a_pasted_log(text: str, words: str) -> 
         (f"fixed a bug that caused {OOM} on small cards", OOM),
         (f"Fix the {CUDA} in the decode path", CUDA),
         (f"If the {LOST}, power the machine off", LOST),
+        (f'The kernel prints "{LOST}" and the machine freezes', LOST),
+        (f'what does "{LOST}" mean?', LOST),
+        (f"{XID[:40]} what does this mean?", XID[:40]),
+        (f"[Bug]: {CUDA}", CUDA),
+        (f"Title: {CUDA}", CUDA),
     ],
 )
 def test_a_sentence_is_prose_even_among_log_lines(text: str, words: str) -> None:
@@ -163,6 +173,8 @@ def test_a_prompt_in_a_servers_log_is_prose() -> None:
         (f"  expr: count_over_time({{job=\"kern\"}} |= \"{LOST}\" [5m])", LOST),
         (f"  pattern: {LOST}", LOST),
         (f'  matcher="{LOST}"', LOST),
+        (f'echo "{LOST}" > /dev/kmsg', LOST),
+        (f'{{name: "lost", log: "{LOST}", want: 79}},', LOST),
     ],
 )  # fmt: skip
 def test_program_text_is_code(text: str, words: str) -> None:
@@ -293,6 +305,10 @@ SHELL = f"""root@node7:~# nvidia-smi
 {SMI}
 root@node7:~# dmesg | grep Xid
 """
+ASSERTS = "\n".join(
+    f"x.cu:3: k: block: [0,0,0], thread: [{n},0,0] Assertion `p==nullptr` failed." for n in range(9)
+)
+SYSCTL = "\n".join(f"vm.knob_{n} = {n}" for n in range(9))
 JSON = f"""{{
   "kind": "Event",
   "message": "{XID}",
@@ -309,7 +325,9 @@ def test_programs_rules_lists_and_documentation_are_program_text(text: str) -> N
 
 
 @pytest.mark.parametrize(
-    "text", [ISSUE, DMESG, TRACEBACK, SHELL, JSON, XID, SMI, ""], ids=lambda text: text[:20]
+    "text",
+    [ISSUE, DMESG, TRACEBACK, SHELL, JSON, ASSERTS, SYSCTL, XID, SMI, ""],
+    ids=lambda text: text[:20],
 )
 def test_issues_logs_and_transcripts_are_not(text: str) -> None:
     assert not is_program_text(text.split("\n"))

@@ -31,7 +31,7 @@ _DATED = re.compile(
     rf"{_CALLER}(?: |$)"
 )
 _DATED_ISO = re.compile(
-    rf"\s*(?P<raw>\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{{3,9}}{OFFSET}){_CALLER} (?![\w.-]+ [\w./-]+(?:\[\d+\])?: )"
+    rf"\s*(?P<raw>\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{{3,9}}{OFFSET}){_CALLER} (?![\w.-]+ [\w./-]+(?:\[\d+\]): |(?:[\w.-]+ )?kernel: )"
 )
 _DELTA = re.compile(r"\s*(?P<raw>\[ *(?P<s>\d{1,10}\.\d{6}) *< *\d+\.\d+ *>\])(?: |$)")
 _RECORD = re.compile(

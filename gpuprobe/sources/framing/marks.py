@@ -10,9 +10,12 @@ _QUOTE = re.compile(r"\s*>{1,8} ?(?![>=])")
 _LIST = re.compile(r"\s*(?:[-*+•‣◦] |\d{1,3}[.)] )(?=\S)")
 # The number alone, or `name:number:`; the text behind must not make it a time or an address.
 _GREP = re.compile(
-    r"\s*(?:(?P<file>[\w./+-]{0,200}[A-Za-z][\w./+-]{0,200})[:-])?\d{1,9}[:-](?=[^\d\s]|\d{4}-\d\d-\d\d[T ]|\d{4}/\d\d/\d\d |\d+,\d+,\d+,)"
+    r"\s*\d{1,9}[:-](?=[^\d\s]|\d{4}-\d\d-\d\d[T ]|\d{4}/\d\d/\d\d |\d{1,4},\d+,\d+,)"
 )
-_GREP_FILE = re.compile(r"\s*[\w./+-]{0,200}(?:log|syslog|messages|dmesg|\.txt)[\w.-]{0,40}:(?=\S)")
+_GREP_FILE = re.compile(
+    r"\s*(?:[\w.+-]{0,100}/){0,30}(?:[\w.+-]{0,100}\.(?:log|txt)|syslog|messages|dmesg|kern|journal)[\w.-]{0,40}:(?=[\d\[<{A-Z])"
+)
+_GREP_NUMBER = re.compile(r"\d{1,9}[:-](?=\D|\d{4}[-/])")
 _TABLE = re.compile(r"\s*[|│┃] ?(?=\S)")
 _CODE = re.compile(r"\s*(?:`{1,3})(?=[^`\s])")
 
@@ -40,7 +43,7 @@ def _grep_file(text: str) -> Peeled | None:
     match = _GREP_FILE.match(text)
     if match is None:
         return None
-    number = re.compile(r"\d{1,9}[:-](?=\D|\d{4}[-/])").match(text, match.end())
+    number = _GREP_NUMBER.match(text, match.end())
     return Peeled(text[number.end() if number else match.end() :], quoted=True)
 
 

@@ -131,7 +131,13 @@ def _iso(text: str) -> Peeled | None:
     name = "journal-short-iso"
     if not text.lstrip()[:1].isdecimal():
         name = "journal-short-full"
-    return behind_time(text, match.end(), name, stamp)
+    peeled = behind_time(text, match.end(), name, stamp)
+    if peeled is not None and name == "journal-short-iso" and not peeled.kernel:
+        # A program may write a date and two words, too; syslog also has a zone or a pid.
+        syslog_like = stamp.wall is not None and stamp.wall.tzinfo is not None
+        if not syslog_like and peeled.pid is None:
+            return None
+    return peeled
 
 
 def _unix(text: str) -> Peeled | None:

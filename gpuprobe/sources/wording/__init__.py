@@ -16,8 +16,15 @@ from gpuprobe.sources.wording import (
     pciehp,
 )
 from gpuprobe.sources.wording.base import Family, Pattern
+from gpuprobe.sources.wording.crash import CRASH
+from gpuprobe.sources.wording.cuda import CUDA
+from gpuprobe.sources.wording.engines import ENGINES
+from gpuprobe.sources.wording.graphics import GRAPHICS
 from gpuprobe.sources.wording.host import HOST
+from gpuprobe.sources.wording.jit_cache import JIT_CACHE
+from gpuprobe.sources.wording.nccl import NCCL
 from gpuprobe.sources.wording.nvidia_smi import NVIDIA_SMI
+from gpuprobe.sources.wording.oom import OOM
 from gpuprobe.sources.wording.other_gpus import OTHER_GPUS
 from gpuprobe.sources.wording.prose import PROSE
 from gpuprobe.sources.wording.smi_report import SMI_REPORT
@@ -32,6 +39,20 @@ FAMILIES: tuple[Family, ...] = (
     pci.FAMILY,
     pci_tools.FAMILY,
     boot.FAMILY,
+    SMI_TABLE,
+    NVIDIA_SMI,
+    SMI_REPORT,
+    OTHER_GPUS,
+    WINDOWS,
+    HOST,
+    CUDA,
+    NCCL,
+    GRAPHICS,
+    JIT_CACHE,
+    ENGINES,
+    OOM,
+    CRASH,
+    PROSE,
 )
 
 __all__ = ["FAMILIES", "Family", "Pattern"]

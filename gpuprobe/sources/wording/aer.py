@@ -189,9 +189,13 @@ def _severity_of_status(match: re.Match[str], window: Window) -> Severity | None
     text = " ".join(lines_from(match, window, 8))
     if re.search(r"\] +(?:SDES|Surprise Down|DLP|FCP|RxOF|MalfTLP|UncorrIntErr)", text):
         return "fatal"
-    if re.search(r"\] +(?:CmpltTO|CmpltAbrt|UnxCmplt|ECRC|UnsupReq|ACSViol|Completion|Unsupported)", text):
+    if re.search(
+        r"\] +(?:CmpltTO|CmpltAbrt|UnxCmplt|ECRC|UnsupReq|ACSViol|Completion|Unsupported)", text
+    ):
         return "non-fatal"
-    if re.search(r"\] +(?:RxErr|BadTLP|BadDLLP|Rollover|Timeout|Receiver Error|Bad |RELAY|Replay)", text):
+    if re.search(
+        r"\] +(?:RxErr|BadTLP|BadDLLP|Rollover|Timeout|Receiver Error|Bad |RELAY|Replay)", text
+    ):
         return "correctable"
     return None
 
@@ -223,7 +227,12 @@ def _read_status(match: re.Match[str], window: Window) -> Reading:
     )
 
 
-_GHES = {"info": "correctable", "corrected": "correctable", "recoverable": "non-fatal", "fatal": "fatal"}
+_GHES = {
+    "info": "correctable",
+    "corrected": "correctable",
+    "recoverable": "non-fatal",
+    "fatal": "fatal",
+}
 
 
 def _read_ghes(match: re.Match[str], window: Window) -> Reading:
@@ -233,7 +242,9 @@ def _read_ghes(match: re.Match[str], window: Window) -> Reading:
     below = list(lines_from(match, window, 40))
     severity: Severity = "non-fatal"
     for text in above:
-        found = re.search(r"(?:event severity|type|error_severity): (info|corrected|recoverable|fatal)", text)
+        found = re.search(
+            r"(?:event severity|type|error_severity): (info|corrected|recoverable|fatal)", text
+        )
         if found and mark in text:
             severity = _GHES[found[1]]  # type: ignore[assignment]
             break
@@ -243,7 +254,10 @@ def _read_ghes(match: re.Match[str], window: Window) -> Reading:
     layer = _LAYER.search(body)
     bits: tuple[str, ...] = ()
     kind = "cor" if severity == "correctable" else "uncor"
-    status = re.search(rf"aer_(?:{kind}_)?status: 0x([0-9a-fA-F]{{8}}), aer_(?:{kind}_)?mask: 0x([0-9a-fA-F]{{8}})", body)
+    status = re.search(
+        rf"aer_(?:{kind}_)?status: 0x([0-9a-fA-F]{{8}}), aer_(?:{kind}_)?mask: 0x([0-9a-fA-F]{{8}})",
+        body,
+    )
     if status and int(status[1], 16) != _ALL_ONES:
         bits = _names(_set_bits(int(status[1], 16), int(status[2], 16)), severity)
     return AerReported(
@@ -344,7 +358,14 @@ PATTERNS: tuple[Pattern, ...] = (
     ),
     Pattern(
         id="aer-recovery",
-        needles=("recovery failed", "recovery success", "can't recover", "link has been reset", "device reset failed", "successfully recovered"),
+        needles=(
+            "recovery failed",
+            "recovery success",
+            "can't recover",
+            "link has been reset",
+            "device reset failed",
+            "successfully recovered",
+        ),
         regex=re.compile(
             rf"{DEVICE}(?:AER: |DPC: |EDR: )*(?P<what>[Cc]an't recover \(no error_detected callback\)"
             r"|[Dd]evice recovery (?:failed|successful)|DPC port (?:recovery failed|successfully recovered)"

@@ -125,7 +125,9 @@ PATTERNS: tuple[Pattern, ...] = (
         needles=("Linux version ",),
         regex=re.compile(r"\bLinux version (?P<kernel>\d+\.\d+\S*) \("),
         read=_read_linux_version,
-        examples=("Linux version 6.8.0-79-generic (buildd@lcy02) (x86_64-linux-gnu-gcc-13) #79-Ubuntu SMP",),
+        examples=(
+            "Linux version 6.8.0-79-generic (buildd@lcy02) (x86_64-linux-gnu-gcc-13) #79-Ubuntu SMP",
+        ),
         near=("needs Linux version 5.4 or later",),
         source="Linux, init/version.c",
     ),
@@ -141,11 +143,23 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="shutdown",
         needles=(
-            "Reached target shutdown", "Reached target reboot", "Reached target poweroff",
-            "Reached target halt", "Reached target Shutdown", "Reached target Reboot",
-            "Reached target Power", "Reached target Halt", "Reached target System",
-            "The system will ", "System is rebooting", "System is powering down", "System is halting",
-            "Power key pressed", "reboot: ", "systemd-shutdown", "shutting down for system",
+            "Reached target shutdown",
+            "Reached target reboot",
+            "Reached target poweroff",
+            "Reached target halt",
+            "Reached target Shutdown",
+            "Reached target Reboot",
+            "Reached target Power",
+            "Reached target Halt",
+            "Reached target System",
+            "The system will ",
+            "System is rebooting",
+            "System is powering down",
+            "System is halting",
+            "Power key pressed",
+            "reboot: ",
+            "systemd-shutdown",
+            "shutting down for system",
         ),
         regex=re.compile(
             r"Reached target (?:shutdown\.target|reboot\.target|poweroff\.target|halt\.target"
@@ -181,8 +195,12 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="unclean-filesystem",
         needles=(
-            "recovering journal", "Dirty bit is set", "ecovery required on readonly",
-            "Starting recovery (logdev", "not properly unmounted", "start tree-log replay",
+            "recovering journal",
+            "Dirty bit is set",
+            "ecovery required on readonly",
+            "Starting recovery (logdev",
+            "not properly unmounted",
+            "start tree-log replay",
             "not cleanly unmounted",
         ),
         regex=re.compile(
@@ -207,7 +225,9 @@ PATTERNS: tuple[Pattern, ...] = (
         examples=(
             "x86/amd: Previous system reset reason [0x08000800]: an uncorrected error caused a data fabric sync flood event",
         ),
-        near=("x86/amd: Previous system reset reason [0x00080000]: software wrote 0x6 to reset control register 0xCF9",),
+        near=(
+            "x86/amd: Previous system reset reason [0x00080000]: software wrote 0x6 to reset control register 0xCF9",
+        ),
         source="Linux 6.16, arch/x86/kernel/cpu/amd.c",
     ),
     Pattern(
@@ -222,7 +242,9 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="windows-unclean",
         needles=("without cleanly shutting down", "was unexpected"),
-        regex=re.compile(r"rebooted without cleanly shutting down first|previous system shutdown at .{4,40} was unexpected"),
+        regex=re.compile(
+            r"rebooted without cleanly shutting down first|previous system shutdown at .{4,40} was unexpected"
+        ),
         read=_unclean("reset-reason"),
         examples=(
             "The system has rebooted without cleanly shutting down first.",
@@ -236,7 +258,9 @@ PATTERNS: tuple[Pattern, ...] = (
         needles=("nsafe Shutdowns", "nsafe_shutdowns"),
         regex=_UNSAFE,
         read=_read_unsafe,
-        examples=("Unsafe Shutdowns:                   41\nUnsafe Shutdowns:                   42",),
+        examples=(
+            "Unsafe Shutdowns:                   41\nUnsafe Shutdowns:                   42",
+        ),
         near=("unsafe_shutdowns : 41",),
         source="smartctl, nvme-cli",
     ),
@@ -260,8 +284,13 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="suspend",
         needles=(
-            "PM: suspend ", "PM: hibernation", "Waking up from system sleep", "system will suspend",
-            "Entering sleep state", "System returned from sleep", "PM: Preparing system for sleep",
+            "PM: suspend ",
+            "PM: hibernation",
+            "Waking up from system sleep",
+            "system will suspend",
+            "Entering sleep state",
+            "System returned from sleep",
+            "PM: Preparing system for sleep",
         ),
         regex=re.compile(
             r"PM: (?:suspend|hibernation:?) (?:entry|exit)|PM: Preparing system for sleep"
@@ -269,7 +298,11 @@ PATTERNS: tuple[Pattern, ...] = (
             r"|System returned from sleep"
         ),
         read=_read_sleep,
-        examples=("PM: suspend entry (deep)", "PM: suspend exit", "ACPI: PM: Waking up from system sleep state S3"),
+        examples=(
+            "PM: suspend entry (deep)",
+            "PM: suspend exit",
+            "ACPI: PM: Waking up from system sleep state S3",
+        ),
         near=("PM: suspend is not supported",),
         source="Linux, kernel/power; systemd-sleep",
     ),
@@ -289,7 +322,9 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="hypervisor",
         needles=("ypervisor detected: ", "Detected virtualization "),
-        regex=re.compile(r"(?:Hypervisor detected: |Detected virtualization )(?P<value>[\w -]+\.?)"),
+        regex=re.compile(
+            r"(?:Hypervisor detected: |Detected virtualization )(?P<value>[\w -]+\.?)"
+        ),
         read=_read_vm,
         examples=("Hypervisor detected: KVM", "Detected virtualization wsl."),
         near=("Detected virtualization: ",),
@@ -297,8 +332,16 @@ PATTERNS: tuple[Pattern, ...] = (
     ),
     Pattern(
         id="laptop",
-        needles=("Slot [BAT", "Type: Notebook", "Type: Laptop", "Type: Portable", "Type: Convertible"),
-        regex=re.compile(r"[Bb]attery:? Slot \[BAT\d\] \(battery present\)|Type: (?:Notebook|Laptop|Portable|Convertible)\b"),
+        needles=(
+            "Slot [BAT",
+            "Type: Notebook",
+            "Type: Laptop",
+            "Type: Portable",
+            "Type: Convertible",
+        ),
+        regex=re.compile(
+            r"[Bb]attery:? Slot \[BAT\d\] \(battery present\)|Type: (?:Notebook|Laptop|Portable|Convertible)\b"
+        ),
         read=_read_laptop,
         examples=("ACPI: battery: Slot [BAT0] (battery present)", "Type: Notebook"),
         near=("ACPI: battery: Slot [BAT0] (battery absent)",),

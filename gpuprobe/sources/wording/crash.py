@@ -89,6 +89,15 @@ def _read_signal(match: re.Match[str], window: Window) -> Reading:
     return _crashed(window, signal, pid=pid and (pid[1] or pid[2]))
 
 
+def _read_killed(match: re.Match[str], window: Window) -> Reading:
+    return _crashed(window, "SIGKILL", pid=match["pid"])
+
+
+def _read_windows(match: re.Match[str], window: Window) -> Reading:
+    # STATUS_ACCESS_VIOLATION is what a POSIX system calls SIGSEGV; 0xC0000409 is a fail-fast.
+    return _crashed(window, "SIGABRT" if "-1073740791" in match[0] else "SIGSEGV")
+
+
 def _read_unit(match: re.Match[str], window: Window) -> Reading:
     signal = _NUMBERS.get(int(match["number"]))
     if signal is None:
@@ -187,7 +196,7 @@ CRASH = Family(
             id="crash-systemd-unit",
             needles=("process exited, code=killed", "process exited, code=dumped"),
             regex=re.compile(
-                r"(?P<process>[\w@.:\\-]+\.(?:service|scope)): (?:Main|Control) process exited, code=(?:killed|dumped), status=(?P<number>\d+)/\w+"
+                r"(?<![\w@.:\\-])(?P<process>[\w@.:\\-]{1,200}\.(?:service|scope)): (?:Main|Control) process exited, code=(?:killed|dumped), status=(?P<number>\d+)/\w+"
             ),
             read=_read_unit,
             examples=("sglang.service: Main process exited, code=dumped, status=11/SEGV", "vllm.service: Main process exited, code=killed, status=9/KILL"),
@@ -259,6 +268,28 @@ CRASH = Family(
             ),
             near=("signal 9 dBm",),
             source="PyTorch DataLoader, TGI, systemd-coredump",
+        ),
+        Pattern(
+            id="crash-shell-killed",
+            needles=("Killed",),
+            regex=re.compile(
+                r"(?:\bline \d+: +(?P<pid>\d+) +|(?P<alone>\A\s*))Killed(?(alone)\s*\Z|\b)"
+            ),
+            read=_read_killed,
+            examples=("/srv/run.sh: line 3:  4412 Killed                  python serve.py", "Killed"),
+            near=("Killed process 7", "Killed the old server"),
+            source="POSIX shells",
+        ),
+        Pattern(
+            id="crash-windows-status",
+            needles=("-1073741819", "-1073740791", "0xC0000005", "0xc0000005", "18446744072635812000"),
+            regex=re.compile(
+                r"[Ee]xit(?:ed)?(?: with)? [Cc]ode:? (?:-1073741819|-1073740791|0x[Cc]0000005|18446744072635812000)"
+            ),
+            read=_read_windows,
+            examples=("Process finished with exit code -1073741819 (0xC0000005)",),
+            near=("code 0xC0000005 means access violation",),
+            source="Windows NTSTATUS values",
         ),
         Pattern(
             id="crash-terminate",

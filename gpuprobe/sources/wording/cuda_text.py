@@ -63,6 +63,7 @@ _BY_TEXT = {error.text.lower(): error for error in reversed(ERRORS)}
 _BY_TEXT |= {  # older spellings, HIP's own texts and those of Blender's loader
     "no rocm-capable device is detected": BY_CODE[100],
     "no hip-capable device is detected": BY_CODE[100],
+    "all cuda-capable devices are busy or unavailable": BY_CODE[46],
     "invalid image": BY_CODE[200],
     "peer access has not been enabled": CudaError(705, "cudaErrorPeerAccessNotEnabled", ""),
     "illegal address": BY_CODE[700],

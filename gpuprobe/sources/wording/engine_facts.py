@@ -59,7 +59,7 @@ FACT_PATTERNS = (
         id="engine-command-line",
         needles=("llama-server -", "vllm serve ", "sglang.launch_server", "text-generation-launcher --", "tritonserver --", "trtllm-serve ", "vllm.entrypoints.", "ollama_llama_server --", "ollama runner --"),
         regex=re.compile(
-            r"(?P<value>\S*(?:llama-server(?= -)|vllm(?= serve \S)|sglang\.launch_server(?= -)|text-generation-launcher(?= --)|tritonserver(?= --)|trtllm-serve(?= \S)|vllm\.entrypoints\.\S+(?= --)|ollama_llama_server(?= --)|ollama(?= runner --))[^\n]*)"
+            r"(?P<value>(?<![\w./-])[\w./-]{0,120}(?:llama-server(?= -)|vllm(?= serve \S)|sglang\.launch_server(?= -)|text-generation-launcher(?= --)|tritonserver(?= --)|trtllm-serve(?= \S)|vllm\.entrypoints\.\S+(?= --)|ollama_llama_server(?= --)|ollama(?= runner --))[^\n]*)"
         ),
         read=_described("engine-argv"),
         examples=("/usr/bin/llama-server --model /models/m.gguf -ngl 99", "+ vllm serve org/m --tensor-parallel-size 2", "python -m sglang.launch_server --model-path org/m"),

@@ -109,7 +109,7 @@ _DIED = (
         id="engine-worker-exited",
         needles=("died unexpectedly", "sigquit from a child proc", "llama runner process has terminated", "llama runner terminated", "llama runner process no longer running", "process was signaled", "hard terminated", "actor died unexpectedly", "The model has crashed without additional", "Stub process is unhealthy", "WorkerProc hit an exception"),
         regex=re.compile(
-            r"(?:Worker proc |Engine core proc |[Ww]orker process )?(?P<who>[\w./-]+)? ?died unexpectedly|Received sigquit from a child proc|llama runner (?:process has terminated|terminated|process no longer running:?)(?:[^\n]{0,40}?(?:exit status|exit code) (?P<code>\d+))?|[Ss]hard process was signaled|[Ss]hard terminated|The model has crashed without additional|Stub process is unhealthy|WorkerProc hit an exception|actor died unexpectedly"
+            r"(?:Worker proc |Engine core proc |[Ww]orker process )?(?P<who>(?<![\w./-])[\w./-]{1,80})? ?died unexpectedly|Received sigquit from a child proc|llama runner (?:process has terminated|terminated|process no longer running:?)(?:[^\n]{0,40}?(?:exit status|exit code) (?P<code>\d+))?|[Ss]hard process was signaled|[Ss]hard terminated|The model has crashed without additional|Stub process is unhealthy|WorkerProc hit an exception|actor died unexpectedly"
         ),
         read=_changed("worker-exited"),
         examples=(
@@ -161,7 +161,7 @@ _SUPERVISED = (
     Pattern(
         id="unit-killed-after-timeout",
         needles=("timed out. Killing.", "timed out. Terminating."),
-        regex=re.compile(rf"(?P<who>[\w@.:-]*(?:{_NAME})[\w@.:-]*\.(?:service|scope)): (?:State '[\w-]+'|Stopping|Start operation) timed out\. (?:Killing|Terminating)\."),
+        regex=re.compile(rf"(?<![\w@.:-])(?P<who>[\w@.:-]{{0,80}}(?:{_NAME})[\w@.:-]{{0,80}}\.(?:service|scope)): (?:State '[\w-]+'|Stopping|Start operation) timed out\. (?:Killing|Terminating)\."),
         read=_changed("killed-by-supervisor"),
         examples=("ollama.service: State 'stop-sigterm' timed out. Killing.",),
         near=("cups.service: State 'stop-sigterm' timed out. Killing.",),
@@ -170,7 +170,7 @@ _SUPERVISED = (
     Pattern(
         id="unit-restarted",
         needles=("Scheduled restart job",),
-        regex=re.compile(rf"(?P<who>[\w@.:-]*(?:{_NAME})[\w@.:-]*\.service): Scheduled restart job, restart counter is at (?P<code>\d+)"),
+        regex=re.compile(rf"(?<![\w@.:-])(?P<who>[\w@.:-]{{0,80}}(?:{_NAME})[\w@.:-]{{0,80}}\.service): Scheduled restart job, restart counter is at (?P<code>\d+)"),
         read=lambda match, window: EngineChanged(**window.base(), what="restarted", who=match["who"]),
         examples=("vllm.service: Scheduled restart job, restart counter is at 4.",),
         near=("getty@tty1.service: Scheduled restart job, restart counter is at 1.",),
@@ -179,7 +179,7 @@ _SUPERVISED = (
     Pattern(
         id="unit-main-process-exited",
         needles=("process exited, code=exited",),
-        regex=re.compile(rf"(?P<who>[\w@.:-]*(?:{_NAME})[\w@.:-]*\.(?:service|scope)): (?:Main|Control) process exited, code=exited, status=(?P<code>[1-9]\d*)"),
+        regex=re.compile(rf"(?<![\w@.:-])(?P<who>[\w@.:-]{{0,80}}(?:{_NAME})[\w@.:-]{{0,80}}\.(?:service|scope)): (?:Main|Control) process exited, code=exited, status=(?P<code>[1-9]\d*)"),
         read=_changed("worker-exited"),
         examples=("sglang.service: Main process exited, code=exited, status=1/FAILURE",),
         near=("sglang.service: Main process exited, code=exited, status=0/SUCCESS", "fwupd.service: Main process exited, code=exited, status=1/FAILURE"),

@@ -91,7 +91,7 @@ def _pattern(
 _CPU_AND_MEMORY = (
     _pattern(
         "mce", ("[Hardware Error]: CPU", "Machine check events logged"),
-        r"mce: \[Hardware Error\]: (?:CPU \d+: Machine Check|Machine check events logged)|\[Hardware Error\]: CPU:? ?\d+\b.*(?:Machine Check|MC\d+_STATUS)",
+        r"mce: \[Hardware Error\]: (?:CPU \d+: Machine Check|Machine check events logged)|\[Hardware Error\]: CPU:? ?\d+\b.{0,160}(?:Machine Check|MC\d+_STATUS)",
         _host("mce"),
         (
             "mce: [Hardware Error]: CPU 12: Machine Check: 0 Bank 27: baa000000002010b",
@@ -109,14 +109,14 @@ _CPU_AND_MEMORY = (
     ),
     _pattern(
         "ghes", ("[Hardware Error]:",),
-        r"\{\d+\}\[Hardware Error\]:\s+section_type: (?!PCIe error)\S|\{\d+\}\[Hardware Error\]:\s+section type: unknown",
+        r"\{\d+\}\[Hardware Error\]:\s+section_type: (?!PCIe error)\S.{0,160}|\{\d+\}\[Hardware Error\]:\s+section type: unknown",
         _host("ghes"),
         ("{2}[Hardware Error]:   section_type: memory error",),
         "{2}[Hardware Error]:   section_type: PCIe error",
     ),
     _pattern(
         "lockup", ("soft lockup", "hard LOCKUP", "detected stalls on CPUs", "self-detected stall"),
-        r"BUG: soft lockup - CPU#\d+ stuck for \d+s|detected hard LOCKUP on cpu ?\d+|rcu\w*:? .*(?:detected stalls on CPUs|self-detected stall)",
+        r"BUG: soft lockup - CPU#\d+ stuck for \d+s|detected hard LOCKUP on cpu ?\d+|rcu\w*:? .{0,160}(?:detected stalls on CPUs|self-detected stall)",
         _host("soft-lockup"),
         (
             "watchdog: BUG: soft lockup - CPU#7 stuck for 48s! [nvidia-smi:9001]",
@@ -127,7 +127,7 @@ _CPU_AND_MEMORY = (
     ),
     _pattern(
         "hung-task", ("blocked for more than",),
-        r"(?:INFO: )?task \S.*:\d+ (?:<[^>]*> )?blocked for more than \d+ seconds",
+        r"(?:INFO: )?task \S.{0,40}:\d+ (?:<[^>]*> )?blocked for more than \d+ seconds",
         _host("hung-task"),
         ("INFO: task kworker/12:1:3321 blocked for more than 122 seconds.",),
         "requests blocked for more than 2 seconds",
@@ -151,7 +151,7 @@ _CPU_AND_MEMORY = (
     ),
     _pattern(
         "clocksource", ("Marking clocksource", "Marking TSC unstable"),
-        r"Marking clocksource '?\w+'? (?:on CPU\d+ )?as unstable|Marking TSC unstable",
+        r"Marking clocksource '?\w+'? (?:on CPU\d+ )?as unstable.*|Marking TSC unstable.*",
         _host("clocksource"),
         ("clocksource: timekeeping watchdog on CPU3: Marking clocksource 'tsc' as unstable because the skew is too large:",),
         "clocksource: Switched to clocksource tsc",
@@ -216,7 +216,7 @@ _HEAT = (
     ),
     _pattern(
         "amdgpu-heat", ("over temperature range", "Critical Temperature Fault", "GPU SW CTF"),
-        rf"(?:amdgpu|drmn)\S*(?: (?P<address>{_ADDRESS}))?:.*(?:GPU (?P<range>over temperature range)|Critical Temperature Fault|shutdown due to GPU SW CTF)",
+        rf"(?:amdgpu|drmn)\S{{0,8}}(?: (?P<address>{_ADDRESS}))?:.{{0,160}}(?:GPU (?P<range>over temperature range)|Critical Temperature Fault|shutdown due to GPU SW CTF)",
         _read_gpu_heat,
         ("amdgpu 0000:2d:00.0: amdgpu: ERROR: GPU over temperature range(SW CTF) detected!",),
         "CPU over temperature range",
@@ -246,7 +246,7 @@ _HEAT = (
 _GUESTS = (
     _pattern(
         "stuck-in-d3", ("stuck in D3",),
-        rf"(?:vfio:? |vfio-pci )(?:(?P<address>{_ADDRESS})[:,]? )?.*[Uu]nable to power on device, stuck in D3",
+        rf"(?:vfio:? |vfio-pci )(?:(?P<address>{_ADDRESS})[:,]? )?.{{0,160}}[Uu]nable to power on device, stuck in D3",
         _hint("stuck-in-d3"),
         (
             "qemu-system-x86_64: vfio: Unable to power on device, stuck in D3",

@@ -16,7 +16,9 @@ from gpuprobe.sources.wording.surroundings import TRACEBACK
 
 _AHEAD = 3
 _KEY = re.compile(r"(?<![A-Z2-7])(?P<key>[A-Z2-7]{52})(?![A-Z2-7])")
-_PATH = re.compile(r"(?P<path>(?:/|~/|[A-Z]:\\)[^\s'\":,;]*[A-Z2-7]{52}(?:[/\\][^\s'\":,;)]*)?)")
+_PATH = re.compile(
+    r"(?P<path>(?:(?<![\w~/.])~?/|\b[A-Z]:\\)[^\s'\":,;]{0,300}?[A-Z2-7]{52}(?:[/\\][^\s'\":,;)]*)?)"
+)
 _GET_GROUP = re.compile(r"triton[/\\]runtime[/\\]cache\.py\b.{0,40}?\bget_group\b")
 _METADATA = re.compile(r"triton[/\\]compiler[/\\]compiler\.py\b.{0,40}?\b__init__\b")
 _AUTOTUNE = re.compile(r"triton[/\\]runtime[/\\]autotuner\.py\b")
@@ -246,7 +248,7 @@ JIT_CACHE = Family(
             id="jit-library",
             needles=(": file too short", ": invalid ELF header", ": cannot read file data"),
             regex=re.compile(
-                r"(?P<path>(?:/|~/)[^\s'\":]+\.so(?:\.\d+)*): (?P<fault>file too short|invalid ELF header|cannot read file data)"
+                r"(?P<path>(?<![\w~/.])~?/[^\s'\":]{1,400}\.so(?:\.\d+)*): (?P<fault>file too short|invalid ELF header|cannot read file data)"
             ),
             read=_read_library,
             examples=(

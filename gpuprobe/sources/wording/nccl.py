@@ -156,10 +156,10 @@ NCCL = Family(
             needles=(
                 "NCCL WARN",
                 "ncclRemoteError",
-                "remote process exited or there was a network error)[^\n]*",
+                "remote process exited or there was a network error",
             ),
             regex=re.compile(
-                r"(?:NCCL WARN [^\n]*(?:[Cc]onnection closed by remote peer|Connection reset by peer|Broken pipe|Got completion (?:from peer|with error)|(?:fatal|Got) async event|Call to (?:recv|send|connect|recvmsg)[^\n]* failed|socketProgress|Failed to execute operation \w+ from rank)|ncclRemoteError|remote process exited or there was a network error"
+                r"(?:NCCL WARN [^\n]*(?:[Cc]onnection closed by remote peer|Connection reset by peer|Broken pipe|Got completion (?:from peer|with error)|(?:fatal|Got) async event|Call to (?:recv|send|connect|recvmsg)[^\n]* failed|socketProgress|Failed to execute operation \w+ from rank)|ncclRemoteError|remote process exited or there was a network error)[^\n]*"
             ),
             read=_read_peer,
             examples=(
@@ -170,6 +170,22 @@ NCCL = Family(
             ),
             near=("node4:991:1044 [2] NCCL WARN Environment variable NCCL_FOO is unknown",),
             source="NCCL misc/socket.cc, transport/net_ib",
+        ),
+        Pattern(
+            id="store-peer-gone",
+            needles=("DistNetworkError: ", "TCPStore.cpp"),
+            regex=re.compile(
+                r"DistNetworkError: [^\n]*(?:got 0 bytes|[Cc]onnection (?:was likely closed|reset)|Broken pipe)|TCPStore\.cpp[^\n]*(?:Broken pipe|recvValue failed|[Ff]ailed to check the \"should dump\" flag)"
+            ),
+            read=_read_peer,
+            examples=(
+                "torch.distributed.DistNetworkError: Failed to recv, got 0 bytes. Connection was likely closed. Did the remote server shutdown or crash?",
+                "[W511 08:00:00.1 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=80, addr=[localhost]:41022, remote=[localhost]:29500): failed to recv, got 0 bytes",
+            ),
+            near=(
+                "DistNetworkError: The server socket has failed to listen on any local network address.",
+            ),
+            source="pytorch distributed/c10d/TCPStore.cpp",
         ),
         Pattern(
             id="nccl-aborted",

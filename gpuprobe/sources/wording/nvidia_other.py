@@ -165,13 +165,17 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="nvidia-modeset",
         needles=("nvidia-modeset: ERROR", "nvidia-modeset: WARNING"),
-        regex=re.compile(r"nvidia-modeset: (?P<level>ERROR|WARNING): (?:GPU:\d+: )?(?P<message>.+)"),
+        regex=re.compile(
+            r"nvidia-modeset: (?P<level>ERROR|WARNING): (?:GPU:\d+: )?(?P<message>.+)"
+        ),
         read=_read_modeset,
         examples=(
             "nvidia-modeset: ERROR: GPU:0: Failed to query display engine channel state: 0x0000ca7e:0:0:0x0000000f",
             "nvidia-modeset: ERROR: GPU:0: Error while waiting for GPU progress: 0x0000c77d:0 2:0:3072:3064",
         ),
-        near=("nvidia-modeset: WARNING: GPU:0: Lost display notification (0:0x00000000); continuing.",),
+        near=(
+            "nvidia-modeset: WARNING: GPU:0: Lost display notification (0:0x00000000); continuing.",
+        ),
         source="open kernel modules, nvkms",
     ),
     Pattern(
@@ -181,7 +185,9 @@ PATTERNS: tuple[Pattern, ...] = (
             r"Loading NVIDIA .{0,40}?Kernel Mode Setting Driver(?: for \S+)?\s+(?P<version>\d{2,3}\.\d+(?:\.\d+)*)"
         ),
         read=_read_modeset_version,
-        examples=("nvidia-modeset: Loading NVIDIA UNIX Open Kernel Mode Setting Driver for x86_64  580.82.07",),
+        examples=(
+            "nvidia-modeset: Loading NVIDIA UNIX Open Kernel Mode Setting Driver for x86_64  580.82.07",
+        ),
         near=("the NVIDIA Kernel Mode Setting Driver",),
         source="open kernel modules, nvidia-modeset",
     ),
@@ -208,7 +214,11 @@ PATTERNS: tuple[Pattern, ...] = (
     ),
     Pattern(
         id="nvidia-unloaded",
-        needles=("Unloaded the UVM driver", "Unregistered Nvlink Core", "Unregistered the Nvlink Core"),
+        needles=(
+            "Unloaded the UVM driver",
+            "Unregistered Nvlink Core",
+            "Unregistered the Nvlink Core",
+        ),
         regex=re.compile(
             r"nvidia-uvm: Unloaded the UVM driver|nvidia-nvlink: Unregistered (?:the )?Nvlink Core"
         ),
@@ -223,7 +233,9 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="persistenced",
         needles=(" - registered", " - failed to open", " - persistence mode"),
-        regex=re.compile(rf"device (?P<bdf>{BDF}) - (?P<what>registered|failed to open|persistence mode)"),
+        regex=re.compile(
+            rf"device (?P<bdf>{BDF}) - (?P<what>registered|failed to open|persistence mode)"
+        ),
         read=_read_persistenced,
         examples=("device 0000:65:00.0 - registered", "device 0000:65:00.0 - failed to open."),
         near=("user lee - registered",),
@@ -234,7 +246,9 @@ PATTERNS: tuple[Pattern, ...] = (
         needles=("to query NVIDIA devices",),
         regex=re.compile(r"[Ff]ailed to query NVIDIA devices"),
         read=_read_persistenced_none,
-        examples=("Failed to query NVIDIA devices. Please ensure that the NVIDIA device files exist",),
+        examples=(
+            "Failed to query NVIDIA devices. Please ensure that the NVIDIA device files exist",
+        ),
         near=("how to query NVIDIA devices",),
         source="NVIDIA/nvidia-persistenced",
     ),

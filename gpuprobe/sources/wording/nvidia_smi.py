@@ -66,6 +66,7 @@ _UNUSABLE = {
 }
 _MENTIONED = re.compile(
     r"\b(?:except|case|import|catch|raises?\(|isinstance|assert\w*|return)\b[^:]*$"
+    r"|\b(?:treats?|handles?|handling|detects?|ignores?|class(?:ify|ifies)|support|maps?|on|for|like|as)\s+$"
     r"|(?:[!=]=|->|\||`)\s*[\w.:]*$"
 )
 """What stands before an error's name where a program handles it instead of reporting it."""
@@ -113,6 +114,11 @@ def _read_lost(match: re.Match[str], window: Window) -> Reading:
         uuid=uuid.group() if uuid else None,
         **window.base(device.group() if device else None),
     )
+
+
+def _read_lost_text(match: re.Match[str], window: Window) -> Reading:
+    # A cell of a CSV row: the whole row is read elsewhere.
+    return None if "[GPU is lost]" in window.text else _read_lost(match, window)
 
 
 def _read_lost_name(match: re.Match[str], window: Window) -> Reading:
@@ -296,10 +302,10 @@ PATTERNS = (
         id="nvml-lost-text",
         needles=("GPU is lost", "target GPU has fallen off the bus"),
         regex=re.compile(
-            r"GPU is lost\.?\s+Reboot\s+the|(?::\s*|\[|=\s?[\"']?|\(|\"|')GPU is lost\b(?!\s+(?:and|or|when|if|because|on|in|so)\b)"
+            r"GPU is lost\.?\s+Reboot\s+the|(?::\s*|=\s?[\"']?|\(|\"|')GPU is lost\b(?!\s+(?:and|or|when|if|because|on|in|so)\b)"
             r"|\A\s*GPU is lost\W*\Z|the target GPU has fallen off the bus or has otherwise become inaccessible"
         ),
-        read=_read_lost,
+        read=_read_lost_text,
         examples=(
             "GPU is lost. Reboot the system to recover this GPU",
             "nvml: GPU is lost",
@@ -341,7 +347,9 @@ PATTERNS = (
     Pattern(
         id="smi-no-driver",
         needles=("communicate with the NVIDIA driver",),
-        regex=re.compile(r"(?:n't|not|n’t)\s+communicate with the NVIDIA driver"),
+        regex=re.compile(
+            r"(?:NVIDIA-SMI has failed because it )?(?:could(?:n't|n’t| not)|can(?:'t|’t|not))\s+communicate with the NVIDIA driver"
+        ),
         read=_read_smi_failed,
         examples=(
             "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the latest NVIDIA driver is installed and running.",
@@ -377,7 +385,7 @@ PATTERNS = (
     Pattern(
         id="smi-err-cells",
         needles=("ERR!",),
-        regex=re.compile(r"(?:\||\A)[^|]*ERR!.*\|"),
+        regex=re.compile(r"(?:\||\A)[^|]*ERR!.{0,160}\|"),
         read=_read_error_cells,
         examples=(
             "|ERR!  ERR! ERR!    ERR! / ERR! | Unknown Error        |   Unknown Error      |",

@@ -130,11 +130,16 @@ _LOSS: tuple[Pattern, ...] = (
         needles=(
             "NV_ERR_GPU_IS_LOST",
             "lost from the bus",
-            *(f"tatus{sep}0x{zeros}f" for sep in (" ", "=", ": ", " = ") for zeros in ("0000000", "")),
+            *(
+                f"tatus{sep}0x{zeros}f"
+                for sep in (" ", "=", ": ", " = ")
+                for zeros in ("0000000", "")
+            ),
         ),
         regex=re.compile(
-            r"NV_ERR_GPU_IS_LOST|GPU lost from the bus"
-            r"|(?:NVRM|[Rr]pc|G[Ss][Pp]|\brm[A-Z]|\bnv[A-Z])[^\n]{0,300}?[Ss]tatus(?: = |: |[ =])0x(?:0000000)?f\b"
+            r"(?:NV_ERR_GPU_IS_LOST|GPU lost from the bus"
+            r"|(?:NVRM|[Rr]pc|G[Ss][Pp]|\brm[A-Z]|\bnv[A-Z])[^\n]{0,300}?[Ss]tatus(?: = |: |[ =])0x(?:0000000)?f\b)"
+            r"[^\n]*"  # one hint a line, however often it says so
         ),
         read=_hint("status-lost"),
         examples=(
@@ -142,7 +147,10 @@ _LOSS: tuple[Pattern, ...] = (
             "_issueRpcAndWait: rpcSendMessage failed with status 0x0000000f for fn 78!",
             "NVRM: GPU1 rpcRmApiFree_GSP: GspRmFree failed: hClient=0xc1d0; paramsStatus=0x0; status=0x0000000f",
         ),
-        near=("NVRM: rpcSendMessage failed with status 0x00000ff0", "usb: transfer status 0x0000000f"),
+        near=(
+            "NVRM: rpcSendMessage failed with status 0x00000ff0",
+            "usb: transfer status 0x0000000f",
+        ),
         source=f"{_OPEN}, nvstatuscodes.h",
     ),
     Pattern(
@@ -244,6 +252,4 @@ _LOSS: tuple[Pattern, ...] = (
     ),
 )
 
-FAMILY = Family(
-    "nvrm", (*nvrm_xid.PATTERNS, *_LOSS, *nvrm_gsp.PATTERNS, *nvrm_init.PATTERNS)
-)
+FAMILY = Family("nvrm", (*nvrm_xid.PATTERNS, *_LOSS, *nvrm_gsp.PATTERNS, *nvrm_init.PATTERNS))

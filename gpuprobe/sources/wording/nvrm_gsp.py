@@ -58,14 +58,18 @@ PATTERNS: tuple[Pattern, ...] = (
         needles=("* GSP Timeout *",),
         regex=re.compile(r"\*{4,} GSP Timeout \*{4,}"),
         read=_faulted("rpc-timeout"),
-        examples=("NVRM: GPU1 _kgspLogRpcTimeout: ****************** GSP Timeout ******************",),
+        examples=(
+            "NVRM: GPU1 _kgspLogRpcTimeout: ****************** GSP Timeout ******************",
+        ),
         near=("* GSP Timeout * is a setting",),
         source=_OPEN,
     ),
     Pattern(
         id="nvrm-gsp-sanity",
         needles=("sanity check failed 0x",),
-        regex=re.compile(r"(?:GPU(?P<gpu>\d+) )?sanity check failed 0x(?P<status>[0-9a-fA-F]+) waiting for RPC"),
+        regex=re.compile(
+            r"(?:GPU(?P<gpu>\d+) )?sanity check failed 0x(?P<status>[0-9a-fA-F]+) waiting for RPC"
+        ),
         read=_faulted("sanity-check"),
         examples=(
             "NVRM: _kgspLogRpcSanityCheckFailure: GPU2 sanity check failed 0xf waiting for RPC response from GSP. Expected function 103",
@@ -104,7 +108,9 @@ PATTERNS: tuple[Pattern, ...] = (
         needles=("WPR2 already up",),
         regex=re.compile(r"unexpected WPR2 already up"),
         read=_faulted("wpr2"),
-        examples=("NVRM: _kgspBootGspRm: unexpected WPR2 already up, cannot proceed with booting GSP",),
+        examples=(
+            "NVRM: _kgspBootGspRm: unexpected WPR2 already up, cannot proceed with booting GSP",
+        ),
         near=("WPR2 already up and checked",),
         source=_OPEN,
     ),
@@ -120,7 +126,9 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-gsp-ratelimit",
         needles=("Rate limiting GSP RPC",),
-        regex=re.compile(rf"Rate limiting GSP RPC error prints(?: for GPU at (?:PCI:)?(?P<bdf>{SLOT}))?"),
+        regex=re.compile(
+            rf"Rate limiting GSP RPC error prints(?: for GPU at (?:PCI:)?(?P<bdf>{SLOT}))?"
+        ),
         read=_faulted("rpc-timeout"),
         examples=(
             "NVRM: Rate limiting GSP RPC error prints for GPU at PCI:0000:65:00 (printing 1 of every 30).  The GPU likely needs to be reset.",
@@ -131,7 +139,9 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-gsp-class",
         needles=("GSP core unresponsive", "GSP-RM unresponsive", "GSP-RM is slow"),
-        regex=re.compile(r"=+ (?P<what>GSP core unresponsive|GSP-RM unresponsive|GSP-RM is slow)\b"),
+        regex=re.compile(
+            r"=+ (?P<what>GSP core unresponsive|GSP-RM unresponsive|GSP-RM is slow)\b"
+        ),
         read=_read_class,
         examples=("NVRM: _kgspClassifyGspTimeout: ============= GSP-RM is slow =============",),
         near=("we think the GSP-RM is slow today",),
@@ -142,7 +152,9 @@ PATTERNS: tuple[Pattern, ...] = (
         needles=("PMU has halted",),
         regex=re.compile(r"Received signal from GSP that PMU has halted"),
         read=_faulted("pmu-halted"),
-        examples=("NVRM: GPU0 _kgspRpcGspEventPmuHalted: Received signal from GSP that PMU has halted.",),
+        examples=(
+            "NVRM: GPU0 _kgspRpcGspEventPmuHalted: Received signal from GSP that PMU has halted.",
+        ),
         near=("when the PMU has halted, reset",),
         source=_OPEN,
     ),

@@ -111,7 +111,9 @@ PATTERNS: tuple[Pattern, ...] = (
             if any("The NVIDIA GPU" in record.message for record in window.before(_BANNER_LINES))
             else _unusable("wrong-flavour")(match, window)
         ),
-        examples=("NVRM: installed in this system requires use of the NVIDIA open kernel modules.",),
+        examples=(
+            "NVRM: installed in this system requires use of the NVIDIA open kernel modules.",
+        ),
         near=("We advise the use of the NVIDIA open kernel modules.",),
         source="closed driver 560 and later on Blackwell",
     ),
@@ -187,7 +189,9 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-none",
         needles=("No NVIDIA ",),
-        regex=re.compile(r"NVRM: No NVIDIA (?:PCI devices found|GPU found|devices probed|graphics adapter found)"),
+        regex=re.compile(
+            r"NVRM: No NVIDIA (?:PCI devices found|GPU found|devices probed|graphics adapter found)"
+        ),
         read=_unusable("no-devices"),
         examples=("NVRM: No NVIDIA GPU found.", "NVRM: No NVIDIA devices probed."),
         near=("No NVIDIA sticker on the case",),

@@ -124,7 +124,11 @@ def _read_nvsentinel_condition(match: re.Match[str], window: Window) -> Reading:
 
 
 def _read_uuid(match: re.Match[str], window: Window) -> Reading:
-    return DeviceIdentified(**window.base(match["bdf"]), uuid=match["uuid"], is_gpu=True)
+    # A line cut within the UUID still says that this address is a GPU.
+    whole = re.fullmatch(UUID, match["uuid"])
+    return DeviceIdentified(
+        **window.base(match["bdf"]), uuid=match["uuid"] if whole else None, is_gpu=True
+    )
 
 
 _UUID_LINE = re.compile(rf"GPU at (?:PCI:)?(?P<bdf>{SLOT}): {UUID}")
@@ -229,14 +233,18 @@ PATTERNS: tuple[Pattern, ...] = (
         needles=("ErrorCode:",),
         regex=re.compile(rf"\bErrorCode:(?P<code>\d{{1,3}}) PCI:(?P<bdf>{SLOT})"),
         read=_read_nvsentinel_condition,
-        examples=("ErrorCode:79 PCI:0002:00:00 GPU has fallen off the bus Recommended Action=RESTART_BM",),
+        examples=(
+            "ErrorCode:79 PCI:0002:00:00 GPU has fallen off the bus Recommended Action=RESTART_BM",
+        ),
         near=("ErrorCode:79 in module foo",),
         source="NVIDIA/NVSentinel, node condition message",
     ),
     Pattern(
         id="xid-dcgm-exporter",
         needles=("DCGM_FI_DEV_XID_ERRORS",),
-        regex=re.compile(r"DCGM_FI_DEV_XID_ERRORS\{(?P<labels>[^}]*)\}\s+(?P<code>\d{1,3})(?:\.0+)?(?!\d)"),
+        regex=re.compile(
+            r"DCGM_FI_DEV_XID_ERRORS\{(?P<labels>[^}]*)\}\s+(?P<code>\d{1,3})(?:\.0+)?(?!\d)"
+        ),
         read=_read_exporter,
         examples=(
             'DCGM_FI_DEV_XID_ERRORS{gpu="3",UUID="GPU-0d1e2f30-4152-6374-8596-a7b8c9daebfc",pci_bus_id="00000000:5A:00.0"} 79',
@@ -263,14 +271,17 @@ PATTERNS: tuple[Pattern, ...] = (
             r"(?:Xid|XID)(?: error| event)?:? (?P<code>\d{1,3})(?![\dx])(?:[,:] (?P<msg>.*))?"
         ),
         read=_read_agent,
-        examples=("GPU 0: Xid 79, GPU has fallen off the bus", "GPU 3 (PCI:0000:65:00): Xid error: 63"),
+        examples=(
+            "GPU 0: Xid 79, GPU has fallen off the bus",
+            "GPU 3 (PCI:0000:65:00): Xid error: 63",
+        ),
         near=("GPU 0: Xid counters cleared",),
         source="common form of NVML event listeners",
     ),
     Pattern(
         id="nvrm-uuid",
         needles=("GPU at ",),
-        regex=re.compile(rf"GPU at (?:PCI:)?(?P<bdf>{SLOT}): (?P<uuid>{UUID})"),
+        regex=re.compile(rf"GPU at (?:PCI:)?(?P<bdf>{SLOT}): (?P<uuid>GPU-[0-9a-fA-F-]{{4,36}})"),
         read=_read_uuid,
         examples=("NVRM: GPU at PCI:0000:65:00: GPU-0d1e2f30-4152-6374-8596-a7b8c9daebfc",),
         near=("NVRM: GPU at PCI:0000:65:00: not there",),

@@ -119,7 +119,7 @@ OOM = Family(
         Pattern(
             id="oom-invoked",
             needles=(" invoked oom-killer",),
-            regex=re.compile(r"\S+ invoked oom-killer: "),
+            regex=re.compile(r"\S invoked oom-killer: "),
             read=_read_invoked,
             examples=("python3 invoked oom-killer: gfp_mask=0x140cca(GFP_HIGHUSER_MOVABLE|__GFP_COMP), order=0, oom_score_adj=0",),
             source="linux mm/oom_kill.c",
@@ -128,7 +128,7 @@ OOM = Family(
             id="oom-unit",
             needles=("by the OOM killer", "systemd-oomd killed", "with result 'oom-kill'"),
             regex=re.compile(
-                r"(?P<who>\S+\.(?:service|scope|slice)): (?:A process of this unit has been killed by the OOM killer|systemd-oomd killed|Failed with result 'oom-kill')"
+                r"(?<!\S)(?P<who>\S{1,200}\.(?:service|scope|slice)): (?:A process of this unit has been killed by the OOM killer|systemd-oomd killed|Failed with result 'oom-kill')"
             ),
             read=_read_cgroup,
             examples=(

@@ -102,7 +102,7 @@ _AMDGPU = (
     Pattern(
         id="amdgpu-lost",
         needles=("device lost from bus",),
-        regex=re.compile(r"(?:amdgpu|drmn\d+)\b.*device lost from bus"),
+        regex=re.compile(r"(?:amdgpu|drmn\d+)\b.{0,160}device lost from bus"),
         read=_read_lost,
         examples=("amdgpu 0000:2d:00.0: amdgpu: device lost from bus!",),
         near=("usb 1-4: device lost from bus",),
@@ -112,7 +112,7 @@ _AMDGPU = (
         id="amdgpu-ring-timeout",
         needles=(" timeout, signaled", " timeout, but soft"),
         regex=re.compile(
-            r"(?:amdgpu|job_timedout|radeon|drmn\d+)\b.*[Rr]ing (?P<ring>\S+) timeout, (?:signaled|but soft)"
+            r"(?:amdgpu|job_timedout|radeon|drmn\d+)\b.{0,160}[Rr]ing (?P<ring>\S+) timeout, (?:signaled|but soft)"
         ),
         read=_read_ring,
         examples=(
@@ -140,7 +140,7 @@ _AMDGPU = (
         id="amdgpu-reset",
         needles=("GPU reset",),
         regex=re.compile(
-            r"(?:amdgpu|radeon|drmn\d+)\b.*GPU reset(?:\(\d+\))? (?:begin!?|succeeded|failed)"
+            r"(?:amdgpu|radeon|drmn\d+)\b.{0,160}GPU reset(?:\(\d+\))? (?:begin!?|succeeded|failed)"
         ),
         read=lambda match, window: (
             _hung("reset", recovered=True)
@@ -170,7 +170,7 @@ _AMDGPU = (
         id="amdgpu-smu-all-ones",
         needles=("SMU", "smu"),
         regex=re.compile(
-            r"(?:amdgpu|drmn\d+)\b.*(?:SMU|smu)\b.*\bresp(?:onse)?\b\s?[:=]?\s?0x(?:FFFFFFFF|ffffffff)\b"
+            r"(?:amdgpu|drmn\d+)\b.{0,160}(?:SMU|smu)\b.{0,160}\bresp(?:onse)?\b\s?[:=]?\s?0x(?:FFFFFFFF|ffffffff)\b"
         ),
         read=_read_smu,
         examples=(
@@ -220,7 +220,7 @@ _OTHERS = (
         id="i915-hang",
         needles=("GPU HANG", "Failed to reset chip", "esetting chip for"),
         regex=re.compile(
-            r"\b(?:i915|xe|\[drm)\b.*(?:GPU HANG|Failed to reset chip|[Rr]esetting chip for)|GPU HANG: ecode"
+            r"\b(?:i915|xe|\[drm)\b.{0,160}(?:GPU HANG|Failed to reset chip|[Rr]esetting chip for)|GPU HANG: ecode"
         ),
         read=lambda match, window: (
             _hung("wedged", recovered=False) if "Failed" in match.group() else _hung("reset")
@@ -237,7 +237,7 @@ _OTHERS = (
         id="nouveau-all-ones",
         needles=("nouveau",),
         regex=re.compile(
-            rf"nouveau (?P<address>{_ADDRESS}):.*(?:unknown chipset \(ffffffff\)|read(?:ing)? ffffffff|\bffffffff ffffffff ffffffff\b)"
+            rf"nouveau (?P<address>{_ADDRESS}):.{{0,160}}(?:unknown chipset \(ffffffff\)|read(?:ing)? ffffffff|\bffffffff ffffffff ffffffff\b)"
         ),
         read=_read_nouveau_gone,
         examples=("nouveau 0000:01:00.0: unknown chipset (ffffffff)",),
@@ -249,7 +249,7 @@ _OTHERS = (
         needles=("nouveau",),
         regex=re.compile(
             rf"nouveau (?P<address>{_ADDRESS}): (?:bus: MMIO (?:read|write) of [0-9a-f]+ FAULT at|fifo: (?:\w+ )?fault|fifo: SCHED_ERROR|"
-            r"gr: .*(?:TRAP|timeout)|\S+: channel \d+.*killed|timeout at|.*runner_timeout|.*failed to idle)"
+            r"gr: .{0,160}(?:TRAP|timeout)|\S+: channel \d+.{0,160}killed|timeout at|.{0,160}runner_timeout|.{0,160}failed to idle)"
         ),
         read=_read_nouveau,
         examples=(
@@ -263,7 +263,7 @@ _OTHERS = (
         id="macos-fence-timeout",
         needles=("fence_timeout", "HangState", "GPURestart", "gpuRestart"),
         regex=re.compile(
-            r"fence_timeout\(|GPU HangState 0x(?!0+\b)[0-9A-Fa-f]+|(?:GPURestart|gpuRestart)\w*.*(?:hang|reset|Channel|signaled)"
+            r"fence_timeout\(|GPU HangState 0x(?!0+\b)[0-9A-Fa-f]+|(?:GPURestart|gpuRestart)\w*.{0,160}(?:hang|reset|Channel|signaled)"
         ),
         read=_macos("fence"),
         examples=(

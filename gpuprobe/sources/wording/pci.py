@@ -176,7 +176,10 @@ PATTERNS: tuple[Pattern, ...] = (
             "vfio-pci 0000:65:00.0: not ready 1023ms after FLR; waiting",
             "vfio-pci 0000:65:00.0: ready 2047ms after FLR",
         ),
-        near=("server ready 200ms after start", "IPv6: ADDRCONF(NETDEV_UP): eth0: link is not ready"),
+        near=(
+            "server ready 200ms after start",
+            "IPv6: ADDRCONF(NETDEV_UP): eth0: link is not ready",
+        ),
         source="Linux, drivers/pci/pci.c",
     ),
     Pattern(
@@ -211,9 +214,14 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="pci-bridge",
         needles=("PCI bridge to [bus ",),
-        regex=re.compile(rf"(?P<bdf>{BDF}): PCI bridge to \[bus (?P<bus>[0-9a-f]{{2}})(?:-[0-9a-f]{{2}})?\]"),
+        regex=re.compile(
+            rf"(?P<bdf>{BDF}): PCI bridge to \[bus (?P<bus>[0-9a-f]{{2}})(?:-[0-9a-f]{{2}})?\]"
+        ),
         read=_read_bridge,
-        examples=("pci 0000:64:00.0: PCI bridge to [bus 65]", "pci 0000:00:01.0: PCI bridge to [bus 01-03]"),
+        examples=(
+            "pci 0000:64:00.0: PCI bridge to [bus 65]",
+            "pci 0000:00:01.0: PCI bridge to [bus 01-03]",
+        ),
         near=("acpiphp: PCI bridge to [bus unknown]",),
         source="Linux, drivers/pci/probe.c",
     ),
@@ -248,7 +256,9 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="iommu-arm",
         needles=("arm-smmu",),
-        regex=re.compile(r"arm-smmu(?:-v3)? \S+: (?:event 0x[0-9a-f]+ received|event: F_|Unhandled context fault)"),
+        regex=re.compile(
+            r"arm-smmu(?:-v3)? \S+: (?:event 0x[0-9a-f]+ received|event: F_|Unhandled context fault)"
+        ),
         read=_read_smmu,
         examples=("arm-smmu-v3 arm-smmu-v3.16.auto: event 0x10 received:",),
         near=("arm-smmu-v3 arm-smmu-v3.16.auto: ias 48-bit, oas 48-bit",),
@@ -257,7 +267,9 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="sibling-usb",
         needles=("HC died", "assume dead"),
-        regex=re.compile(rf"xhci\S* (?P<bdf>{BDF}): (?:HC died|xHCI host controller not responding, assume dead)"),
+        regex=re.compile(
+            rf"xhci\S* (?P<bdf>{BDF}): (?:HC died|xHCI host controller not responding, assume dead)"
+        ),
         read=_hint("bridge-error"),
         examples=(
             "xhci_hcd 0000:65:00.2: HC died; cleaning up",
@@ -330,16 +342,23 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="pcie-aspm",
         needles=("PCIe ASPM is ", "FADT indicates ASPM"),
-        regex=re.compile(r"PCIe ASPM is (?:disabled|forcibly enabled)|FADT indicates ASPM is unsupported"),
+        regex=re.compile(
+            r"PCIe ASPM is (?:disabled|forcibly enabled)|FADT indicates ASPM is unsupported"
+        ),
         read=_read_aspm,
-        examples=("PCIe ASPM is disabled", "FADT indicates ASPM is unsupported, using BIOS configuration"),
+        examples=(
+            "PCIe ASPM is disabled",
+            "FADT indicates ASPM is unsupported, using BIOS configuration",
+        ),
         near=("PCIe ASPM is a feature",),
         source="Linux, drivers/pci/pcie/aspm.c",
     ),
     Pattern(
         id="kernel-cmdline",
         needles=("ommand line: ", "BOOT_IMAGE="),
-        regex=re.compile(r"(?:\b[Cc]ommand line: (?P<tag>(?=\S*(?:=|/)))|(?=BOOT_IMAGE=))(?P<line>\S+.*)"),
+        regex=re.compile(
+            r"(?:\b[Cc]ommand line: (?P<tag>(?=\S*(?:=|/)))|(?=BOOT_IMAGE=))(?P<line>\S+.*)"
+        ),
         read=_read_cmdline,
         examples=(
             "Command line: BOOT_IMAGE=/vmlinuz-6.8 root=/dev/sda2 ro quiet pci=noaer",

@@ -10,6 +10,7 @@ from gpuprobe.events import (
     AdminActed,
     BridgeLinked,
     ConfigSpaceUnreadable,
+    DeviceChanged,
     DeviceIdentified,
     Event,
     LinkStateReported,
@@ -21,6 +22,9 @@ from gpuprobe.sources.wording.pci import GPU_VENDORS
 from gpuprobe.sources.wording.shapes import BDF
 
 _LSPCI_HEAD = re.compile(rf"^(?P<bdf>{BDF}) (?P<class>[A-Z0-9].*)")
+_LSPCI_GPU = re.compile(
+    rf"(?P<bdf>{BDF}) (?:VGA compatible controller|3D controller|Display controller)(?: \[03[0-9a-f]{{2}}\])?: (?P<rest>.+)"
+)
 _LINK_CAP = re.compile(r"LnkCap:.*?Speed (?P<speed>[\d.]+) ?GT/s.*?Width x(?P<width>\d+)")
 _WRITES = re.compile(r"\btee\b|\becho\b|\bprintf\b|>\s*/sys|COMMAND=|\bwrite")
 
@@ -39,7 +43,11 @@ def _lspci_device(window: Window) -> tuple[PciAddress | None, str]:
 
 
 def _read_rev_ff(match: re.Match[str], window: Window) -> Reading:
-    return ConfigSpaceUnreadable(**window.base(match["bdf"]), how="all-ones")
+    events: list[Event] = [ConfigSpaceUnreadable(**window.base(match["bdf"]), how="all-ones")]
+    if gpu := _LSPCI_GPU.search(window.text):
+        named = _read_lspci_gpu(gpu, window)
+        events.extend([named] if isinstance(named, Event) else ())
+    return events
 
 
 def _read_header_type(match: re.Match[str], window: Window) -> Reading:
@@ -93,6 +101,10 @@ def _read_sysfs_link(match: re.Match[str], window: Window) -> Reading:
     return LinkStateReported(**window.base(device), what="sampled", width=int(number))
 
 
+def _read_runtime_status(match: re.Match[str], window: Window) -> Reading:
+    return DeviceChanged(**window.base(match["bdf"]), what="suspended")
+
+
 def _read_config_dump(match: re.Match[str], window: Window) -> Reading:
     device, _ = _lspci_device(window)
     if device is None:
@@ -113,7 +125,9 @@ def _read_sysfs_path(match: re.Match[str], window: Window) -> Reading:
 
 
 _TREE_ROOT = re.compile(r"-\[(?P<domain>[0-9a-f]{4,8}):(?P<bus>[0-9a-f]{2})(?:-[0-9a-f]{2})?\]-")
-_TREE_HOP = re.compile(r"(?P<dev>[01][0-9a-f])\.(?P<fn>[0-7])(?:-\[(?P<bus>[0-9a-f]{2})(?:-[0-9a-f]{2})?\]-+)?")
+_TREE_HOP = re.compile(
+    r"(?P<dev>[01][0-9a-f])\.(?P<fn>[0-7])(?:-\[(?P<bus>[0-9a-f]{2})(?:-[0-9a-f]{2})?\]-+)?"
+)
 
 
 def _tree_bus(window: Window, column: int) -> tuple[int, int, bool] | None:
@@ -208,9 +222,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="lspci-gpu",
         needles=("VGA compatible controller", "3D controller", "Display controller"),
-        regex=re.compile(
-            rf"(?P<bdf>{BDF}) (?:VGA compatible controller|3D controller|Display controller)(?: \[03[0-9a-f]{{2}}\])?: (?P<rest>.+)"
-        ),
+        regex=_LSPCI_GPU,
         read=_read_lspci_gpu,
         examples=(
             "65:00.0 VGA compatible controller [0300]: NVIDIA Corporation AD102 [GeForce RTX 4090] [10de:2684] (rev a1)",
@@ -251,6 +263,15 @@ PATTERNS: tuple[Pattern, ...] = (
         source="Linux, drivers/pci/pci-sysfs.c",
     ),
     Pattern(
+        id="sysfs-runtime-status",
+        needles=("/power/runtime_status",),
+        regex=re.compile(rf"/(?P<bdf>{BDF})/power/runtime_status\s*[:= ]\s*suspended\b"),
+        read=_read_runtime_status,
+        examples=("/sys/bus/pci/devices/0000:65:00.0/power/runtime_status:suspended",),
+        near=("/sys/bus/pci/devices/0000:65:00.0/power/runtime_status:active",),
+        source="Linux, Documentation/ABI/testing/sysfs-devices-power",
+    ),
+    Pattern(
         id="config-all-ones",
         needles=("00: ff ff ff ff", "00000: ffff ffff", "00000 ffff ffff"),
         regex=re.compile(r"(?:\b00: ff(?: ff){7}|\b0{7,8}:? ffff(?: ffff){3})"),
@@ -262,18 +283,11 @@ PATTERNS: tuple[Pattern, ...] = (
         source="pciutils, lspci -x; xxd of config",
     ),
     Pattern(
-        id="sysfs-path",
-        needles=("/devices/pci",),
-        regex=re.compile(rf"/devices/pci[0-9a-f]{{4,8}}:[0-9a-f]{{2}}(?P<hops>(?:/{BDF}){{2,}})"),
-        read=_read_sysfs_path,
-        examples=("/sys/devices/pci0000:60/0000:60:01.0/0000:61:00.0/0000:62:00.0/0000:65:00.0",),
-        near=("/sys/devices/pci0000:00/0000:00:1f.3/sound",),
-        source="Linux, sysfs",
-    ),
-    Pattern(
         id="lspci-tree",
         needles=("]----", "]-+-"),
-        regex=re.compile(r"(?:[+\\]|\]-)-(?P<chain>[01][0-9a-f]\.[0-7]-\[[0-9a-f]{2}(?:-[0-9a-f]{2})?\]-(?:---|\+-)[0-9a-f].*)"),
+        regex=re.compile(
+            r"(?:[+\\]|\]-)-(?P<chain>[01][0-9a-f]\.[0-7]-\[[0-9a-f]{2}(?:-[0-9a-f]{2})?\]-(?:---|\+-)[0-9a-f].*)"
+        ),
         read=_read_tree,
         examples=("-[0000:60]-+-01.0-[61]----00.0  NVIDIA Corporation AD102",),
         near=("table [01]----end",),
@@ -291,15 +305,16 @@ PATTERNS: tuple[Pattern, ...] = (
             "echo 1 > /sys/bus/pci/rescan",
             "+ echo 1 > /sys/bus/pci/devices/0000:65:00.0/reset",
         ),
-        near=("cat /sys/bus/pci/devices/0000:65:00.0/reset_method", "ls /sys/bus/pci/devices/0000:65:00.0/reset"),
+        near=(
+            "cat /sys/bus/pci/devices/0000:65:00.0/reset_method",
+            "ls /sys/bus/pci/devices/0000:65:00.0/reset",
+        ),
         source="Linux, Documentation/ABI/testing/sysfs-bus-pci",
     ),
     Pattern(
         id="admin-driver",
         needles=("/sys/bus/pci/drivers/",),
-        regex=re.compile(
-            r"/sys/bus/pci/drivers/(?P<driver>[\w-]+)/(?P<act>unbind|bind|new_id)\b"
-        ),
+        regex=re.compile(r"/sys/bus/pci/drivers/(?P<driver>[\w-]+)/(?P<act>unbind|bind|new_id)\b"),
         read=_read_driver_act,
         examples=(
             "lee : TTY=pts/0 ; PWD=/root ; USER=root ; COMMAND=/usr/bin/tee /sys/bus/pci/drivers/nvidia/unbind",
@@ -307,6 +322,15 @@ PATTERNS: tuple[Pattern, ...] = (
         ),
         near=("ls /sys/bus/pci/drivers/nvidia/unbind",),
         source="Linux, Documentation/ABI/testing/sysfs-bus-pci",
+    ),
+    Pattern(
+        id="sysfs-path",
+        needles=("/devices/pci",),
+        regex=re.compile(rf"/devices/pci[0-9a-f]{{4,8}}:[0-9a-f]{{2}}(?P<hops>(?:/{BDF}){{2,}})"),
+        read=_read_sysfs_path,
+        examples=("/sys/devices/pci0000:60/0000:60:01.0/0000:61:00.0/0000:62:00.0/0000:65:00.0",),
+        near=("/sys/devices/pci0000:00/0000:00:1f.3/sound",),
+        source="Linux, sysfs",
     ),
     Pattern(
         id="admin-smi-reset",
@@ -337,9 +361,14 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="admin-setpci",
         needles=("setpci ",),
-        regex=re.compile(rf"\bsetpci (?:-v )?-s (?P<bdf>{BDF}) (?P<register>[\w.+]+)=[0-9a-fA-F:]+"),
+        regex=re.compile(
+            rf"\bsetpci (?:-v )?-s (?P<bdf>{BDF}) (?P<register>[\w.+]+)=[0-9a-fA-F:]+"
+        ),
         read=_read_setpci,
-        examples=("# setpci -s 0000:64:00.0 BRIDGE_CONTROL=40:40", "setpci -s 64:00.0 CAP_EXP+10.w=0040"),
+        examples=(
+            "# setpci -s 0000:64:00.0 BRIDGE_CONTROL=40:40",
+            "setpci -s 64:00.0 CAP_EXP+10.w=0040",
+        ),
         near=("setpci -s 64:00.0 CAP_EXP+10.w",),
         source="pciutils, setpci(8)",
     ),
@@ -355,7 +384,9 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="admin-nodedev",
         needles=("nodedev-detach",),
-        regex=re.compile(r"nodedev-detach (?:--device )?pci_(?P<node>[0-9a-f]{4}_[0-9a-f]{2}_[01][0-9a-f]_[0-7])"),
+        regex=re.compile(
+            r"nodedev-detach (?:--device )?pci_(?P<node>[0-9a-f]{4}_[0-9a-f]{2}_[01][0-9a-f]_[0-7])"
+        ),
         read=_read_nodedev,
         examples=("virsh nodedev-detach pci_0000_65_00_0",),
         near=("virsh nodedev-detach usb_1_2",),

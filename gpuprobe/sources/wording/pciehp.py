@@ -198,7 +198,9 @@ PATTERNS: tuple[Pattern, ...] = (
         needles=("pciehp: Slot #",),
         regex=re.compile(rf"{DEVICE}pciehp: (?P<value>Slot #\d+ .*)"),
         read=_read_service,
-        examples=("pcieport 0000:64:00.0: pciehp: Slot #4 AttnBtn- PwrCtrl- MRL- HotPlug+ Surprise+",),
+        examples=(
+            "pcieport 0000:64:00.0: pciehp: Slot #4 AttnBtn- PwrCtrl- MRL- HotPlug+ Surprise+",
+        ),
         near=("pciehp: Slot # unknown",),
         source="Linux, drivers/pci/hotplug/pciehp_hpc.c",
     ),
@@ -214,7 +216,9 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="link-active",
         needles=("Link Active not",),
-        regex=re.compile(rf"{DEVICE}(?:DPC: |pciehp: )?Data Link Layer Link Active not (?P<what>set|cleared) in \d+ msec"),
+        regex=re.compile(
+            rf"{DEVICE}(?:DPC: |pciehp: )?Data Link Layer Link Active not (?P<what>set|cleared) in \d+ msec"
+        ),
         read=_read_active,
         examples=("pcieport 0000:64:00.0: Data Link Layer Link Active not set in 1000 msec",),
         near=("Data Link Layer Link Active not known",),
@@ -245,7 +249,9 @@ PATTERNS: tuple[Pattern, ...] = (
         examples=(
             "nvidia 0000:65:00.0: 63.008 Gb/s available PCIe bandwidth, limited by 16.0 GT/s PCIe x4 link at 0000:64:00.0 (capable of 504.112 Gb/s with 32.0 GT/s PCIe x16 link)",
         ),
-        near=("mlx5_core 0000:3b:00.0: 126.016 Gb/s available PCIe bandwidth (16.0 GT/s PCIe x8 link)",),
+        near=(
+            "mlx5_core 0000:3b:00.0: 126.016 Gb/s available PCIe bandwidth (16.0 GT/s PCIe x8 link)",
+        ),
         source="Linux, drivers/pci/pci.c",
     ),
 )

@@ -181,7 +181,7 @@ SMI_REPORT = Family(
             "NVRM: GPU 0000:3b:00.0: GPU has fallen off the bus.",
         ),
         _line(
-            "name", ("Product Name",), r"Product Name\s+:\s+(?P<name>(?!GPU is lost|Unknown Error|N/A)\S.*\S)", _read_name,
+            "name", ("Product Name",), r"Product Name\s+:\s+(?P<name>(?!GPU is lost|Unknown Error|N/A)\S.{0,160}\S)", _read_name,
             "    Product Name                          : NVIDIA A30",
             "    Product Name                          : Unknown Error",
         ),

@@ -47,9 +47,9 @@ WINDOWS = Family(
             id="nvlddmkm-event",
             needles=("nvlddmkm",),
             regex=re.compile(
-                r"(?:The description for )?[Ee]vent ID \(? ?(?:0|13|14|153) ?\)? (?:from|in|\()\s*(?:source|Source)?[ (]*nvlddmkm"
-                r"|nvlddmkm\W+(?:[Ee]vent(?: ID)?|ID)?\W*(?:13|14|153)\b"
-                r"|[Ee]vent(?: ID)?\W{0,3}(?:0|13|14|153)\W+nvlddmkm"
+                r"(?:The description for )?[Ee]vent ID \(? ?(?:0|13|14|153) ?\)? (?:from|in|\()\s?(?:source|Source)?[ (]{0,3}nvlddmkm"
+                r"|nvlddmkm\W{1,12}(?:[Ee]vent(?: ID)?|ID)?\W{0,6}(?:13|14|153)\b"
+                r"|[Ee]vent(?: ID)?\W{0,3}(?:0|13|14|153)\W{1,12}nvlddmkm"
             ),
             read=_read_event,
             examples=(
@@ -92,7 +92,7 @@ WINDOWS = Family(
             needles=("VIDEO_TDR_", "VIDEO_ENGINE_TIMEOUT", "VIDEO_SCHEDULER_INT", "ugcheck", "ug check"),
             regex=re.compile(
                 r"\bVIDEO_TDR_(?:FAILURE|ERROR|TIMEOUT_DETECTED)\b|\bVIDEO_ENGINE_TIMEOUT_DETECTED\b|\bVIDEO_SCHEDULER_INTERNAL_ERROR\b"
-                r"|[Bb]ug ?check (?:was: |code:? ?|)0x(?:00000)?(?:116|117|119)\b"
+                r"|(?:The computer has rebooted from a bugcheck\.\s+)?(?:The )?[Bb]ug ?check (?:was: |code:? ?|)0x(?:00000)?(?:116|117|119)\b"
             ),
             read=_hung("nvlddmkm", "tdr", recovered=False),
             examples=(

@@ -18,7 +18,9 @@ def records_of(text: str, *, framing: str = "dmesg") -> list[Record]:
 def windows_of(text: str, *, framing: str = "dmesg") -> list[Window]:
     """A window on each line of `text`."""
     records = records_of(text, framing=framing)
-    return [Window(records, index, record.message, "kern.log") for index, record in enumerate(records)]
+    return [
+        Window(records, index, record.message, "kern.log") for index, record in enumerate(records)
+    ]
 
 
 def events_of(family: Family, text: str, *, framing: str = "dmesg") -> list[Event]:

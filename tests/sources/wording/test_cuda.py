@@ -75,7 +75,9 @@ def test_a_text_that_was_cut_off_is_still_known() -> None:
 
 
 def test_a_cublas_failure_has_a_name_and_no_code() -> None:
-    event = failed("RuntimeError: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasSgemm(h)`")
+    event = failed(
+        "RuntimeError: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasSgemm(h)`"
+    )
 
     assert (event.code, event.name) == (None, "CUBLAS_STATUS_EXECUTION_FAILED")
 
@@ -168,7 +170,14 @@ def test_the_search_hint_is_read_only_where_the_message_is_missing() -> None:
     hint = "Search for `cudaErrorIllegalAddress' in https://docs.nvidia.com/cuda/ for more information."
 
     assert failed(hint).code == 700
-    assert len(read_lines(CUDA, f"RuntimeError: CUDA error: an illegal memory access was encountered\n{hint}")) == 1
+    assert (
+        len(
+            read_lines(
+                CUDA, f"RuntimeError: CUDA error: an illegal memory access was encountered\n{hint}"
+            )
+        )
+        == 1
+    )
 
 
 def test_sizes_of_an_exhausted_memory_are_kept() -> None:
@@ -193,7 +202,9 @@ def test_code_2_is_exhausted_memory_and_no_failure_of_cuda(line: str) -> None:
 
 
 def test_the_condition_of_a_device_assert_is_kept() -> None:
-    (event,) = read(CUDA, "/src/k.cu:9: gather: block: [4,0,0], thread: [31,0,0] Assertion `i < n` failed.")
+    (event,) = read(
+        CUDA, "/src/k.cu:9: gather: block: [4,0,0], thread: [31,0,0] Assertion `i < n` failed."
+    )
 
     assert isinstance(event, DeviceAssertFailed)
     assert event.condition == "i < n"

@@ -1,0 +1,70 @@
+"""What stands behind a path: a stream to read, or the reason why there is none."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+from gpuprobe.errors import InputUnreadableError
+from gpuprobe.sources.unpack import BLOCK, Blocks, BlockStream
+
+
+@dataclass(slots=True)
+class RawInput:
+    """An input that can be read as a stream of bytes, decompressed.
+
+    A member of an archive and stdin can be opened once, and a member only until the next input
+    is asked for.
+
+    Attributes:
+        path: As reports show it: the file's path, `-`, or `archive!member`.
+        name: Its last part, a hint at what it is.
+        size: Bytes where known: of the text, or of the compressed file.
+        compressed: True when `size` is that of the compressed file.
+        format: A framing's name where the source settles it, else None.
+        notes: What went wrong while it was read; filled by reading.
+    """
+
+    path: str
+    name: str
+    _opener: Callable[[RawInput], Blocks] = field(repr=False)
+    size: int | None = None
+    compressed: bool = False
+    format: str | None = None
+    notes: list[str] = field(default_factory=list)
+
+    def open(self) -> BinaryIO:
+        """The stream, to be read in blocks and closed.
+
+        Raises:
+            InputUnreadableError: It was a one-time stream and is used up, or the file is gone.
+        """
+        try:
+            blocks = self._opener(self)
+        except OSError as error:
+            raise InputUnreadableError(
+                f"{self.path}: {error.strerror or error}", hint="Was it moved while being read?"
+            ) from error
+        return io.BufferedReader(BlockStream(blocks), BLOCK)
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableInput:
+    """An input that is left out.
+
+    Attributes:
+        path: See `RawInput.path`.
+        reason: Why, in a few words.
+        hint: What to try next, or an empty string.
+        expected: True when nobody would look for a log there: an image, a program, a link.
+    """
+
+    path: str
+    reason: str
+    hint: str = ""
+    expected: bool = False
+
+
+Input = RawInput | UnreadableInput
