@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from datetime import timedelta
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
@@ -14,12 +16,17 @@ from gpuprobe.errors import InputUnreadableError
 from gpuprobe.events import Event
 from gpuprobe.hosts import group_by_host
 from gpuprobe.options import Options, Progress
-from gpuprobe.selection import select
+from gpuprobe.selection import in_boot, select
+from gpuprobe.sources import machine
 from gpuprobe.sources.ingest import Ingest, Reading
-from gpuprobe.sources.inputs import UnreadableInput, open_inputs
+from gpuprobe.sources.inputs import open_inputs
+from gpuprobe.sources.raw_input import RawInput, UnreadableInput
 from gpuprobe.sources.scan import scan
 from gpuprobe.timeline import Timeline
 from gpuprobe.verdict import diagnose as judge
+
+AROUND = timedelta(minutes=10)
+"""How much of the units' journal is read before and after an incident."""
 
 _GRAVITY = {Kind.DEVICE_LEFT_BUS: 0, Kind.CANNOT_TELL: 2, Kind.NO_FAULT: 3}
 
@@ -33,7 +40,8 @@ def diagnose(
     """Judge saved logs.
 
     Args:
-        paths: Files, folders, archives; `-` reads `stdin`.
+        paths: Files, folders, archives; `-` reads `stdin`. None: this machine's own journal, all
+            boots that are kept, of which the newest with an incident is judged.
         options: How to read them.
         stdin: What `-` reads.
         progress: Called now and then with how far the reading has come.
@@ -46,14 +54,56 @@ def diagnose(
         UsageError: An option names no time, zone or address.
     """
     options = options or Options()
-    readings, unreadable = read(paths, options, stdin=stdin, progress=progress)
+    given = open_inputs([str(path) for path in paths], stdin=stdin) if paths else ()
+    here = machine.kernel_inputs() if options.with_machine or not paths else ()
+    readings, unreadable = read(chain(given, here), options, progress=progress)
+    if not any(reading.events for reading in readings) and not paths:
+        readings = [reading for reading in readings if reading.input.lines]
     if not readings:
-        first = unreadable[0] if unreadable else None
-        raise InputUnreadableError(
-            f"{first.path}: {first.notes[0]}" if first else "no input was given",
-            hint="Give a log file, a folder, an archive, or - for standard input.",
+        raise _nothing_read(unreadable, of_machine=not paths)
+    if paths:
+        return diagnose_readings(readings, options, unreadable=unreadable)
+    return _newest_incident(readings, unreadable, options)
+
+
+def _nothing_read(unreadable: Sequence[Input], *, of_machine: bool) -> InputUnreadableError:
+    said = "; ".join(f"{item.path}: {' '.join(item.notes)}" for item in unreadable[:3])
+    hint = "Give a log file, a folder, an archive, or - for standard input."
+    if of_machine:
+        return InputUnreadableError(
+            f"this machine's own logs could not be read: {said or 'they are empty'}", hint=hint
         )
-    return diagnose_readings(readings, options, unreadable=unreadable)
+    return InputUnreadableError(said or "no input was given", hint=hint)
+
+
+def _newest_incident(
+    readings: list[Reading], unreadable: list[Input], options: Options
+) -> Diagnosis:
+    """The newest boot of this machine that holds a fault, with its units' lines around it."""
+    timeline = timelines(readings, options)[0]
+    boots = list(dict.fromkeys(timeline.boot_of(event) for event in timeline.events))
+    if options.boot is not None or not boots:
+        return diagnose_readings(readings, options, unreadable=unreadable)
+    faults = {
+        boot: diagnosis
+        for boot in boots
+        if (diagnosis := judge(in_boot(timeline, boot))).answer is not Kind.NO_FAULT
+    }
+    chosen = next((boot for boot in reversed(boots) if boot in faults), boots[-1])
+    options = replace(options, boot=chosen)
+    note = f"took boot {chosen}, the newest of {len(boots)} with an incident"
+    if chosen not in faults:
+        note = f"none of the {len(boots)} boots that are kept holds an incident"
+    elif len(faults) > 1:
+        note += f"; {len(faults) - 1} older ones hold one too: choose with --boot"
+    at = faults[chosen].verdicts[0].at if chosen in faults else None
+    if at is not None:
+        around = machine.unit_inputs(at - AROUND, at + AROUND)
+        more, missing = read(around, replace(options, boot=None), first=len(readings))
+        readings, unreadable = [*readings, *more], [*unreadable, *missing]
+    found = diagnose_readings(readings, options, unreadable=unreadable)
+    first, *rest = found.inputs
+    return replace(found, inputs=(replace(first, notes=(*first.notes, note)), *rest))
 
 
 def diagnose_text(text: str, *, options: Options | None = None) -> Diagnosis:
@@ -62,26 +112,38 @@ def diagnose_text(text: str, *, options: Options | None = None) -> Diagnosis:
 
 
 def read(
-    paths: Sequence[str | Path],
+    raw_inputs: Iterable[RawInput | UnreadableInput],
     options: Options,
     *,
-    stdin: BinaryIO | None = None,
+    first: int = 0,
     progress: Callable[[Progress], None] | None = None,
 ) -> tuple[list[Reading], list[Input]]:
     """Read inputs into events.
+
+    Args:
+        raw_inputs: What to read, in order.
+        options: How to read it.
+        first: Number of the first input, for the order of events.
+        progress: Called now and then with how far the reading has come.
 
     Returns:
         What was read, and the inputs that could not be, each with a note that says why.
     """
     readings: list[Reading] = []
     unreadable: list[Input] = []
-    for order, raw in enumerate(open_inputs([str(path) for path in paths], stdin=stdin)):
+    for order, raw in enumerate(raw_inputs, start=first):
         if isinstance(raw, UnreadableInput):
-            note = f"{raw.reason}. {raw.hint}".strip()
-            unreadable.append(Input(raw.path, "text", None, 0, (note,)))
+            if not raw.expected:
+                note = f"{raw.reason}. {raw.hint}".strip()
+                unreadable.append(Input(raw.path, "text", None, 0, (note,)))
             continue
-        scanned = scan(raw, prefilter=options.prefilter, progress=progress)
-        readings.append(Ingest(raw.path, order).read(scanned, raw.notes))
+        try:
+            scanned = scan(raw, prefilter=options.prefilter, progress=progress)
+            reading = Ingest(raw.path, order, raw.format).read(scanned, raw.notes)
+        except InputUnreadableError as error:
+            unreadable.append(Input(raw.path, "text", None, 0, (str(error), error.hint)))
+            continue
+        readings.append(reading)
     return readings, unreadable
 
 

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from gpuprobe.clocks import parse_time, parse_timezone
 from gpuprobe.errors import UsageError
+from gpuprobe.events import Event
 from gpuprobe.options import Options
 from gpuprobe.timeline import Timeline
 
@@ -33,6 +34,15 @@ def select(timeline: Timeline, options: Options) -> Timeline:
     if options.device is not None:
         slot = options.device.slot
         events = [event for event in events if event.device is None or event.device.slot == slot]
+    return _with(timeline, events)
+
+
+def in_boot(timeline: Timeline, boot: str) -> Timeline:
+    """The timeline of one boot, by the name `Timeline.boot_of` gives it."""
+    return _with(timeline, [e for e in timeline.events if timeline.boot_of(e) == boot])
+
+
+def _with(timeline: Timeline, events: list[Event]) -> Timeline:
     if len(events) == len(timeline.events):
         return timeline
     return Timeline(

@@ -314,11 +314,17 @@ def number_boots(events: Sequence[Event]) -> dict[int, str]:
     current: dict[str, int] = {}
     clock: dict[str, float] = {}
     fresh: dict[str, bool] = {}
+    # A line that starts a boot may say other things too; all of them are of the new boot.
+    starts = {
+        (event.origin.input, event.origin.line, event.origin.ref)
+        for event in events
+        if isinstance(event, BootStarted) and is_evidence(event)
+    }
     for event in events:
         path = event.origin.input
         number = current.setdefault(path, 0)
         stamp = event.stamp.monotonic_s if event.stamp else None
-        if isinstance(event, BootStarted) and is_evidence(event):
+        if (path, event.origin.line, event.origin.ref) in starts:
             # `-- Boot …` and the kernel's own first line announce one and the same boot.
             if not fresh.get(path) and path in fresh:
                 number = current[path] = number + 1

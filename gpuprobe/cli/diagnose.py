@@ -28,20 +28,12 @@ PROGRESS_AFTER_BYTES = 64 * 1024 * 1024
 """Inputs shorter than this are read before a progress bar could be looked at."""
 
 
-class _Address(click.ParamType):
-    """A PCI address in any spelling."""
-
-    name = "address"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> PciAddress:
-        if isinstance(value, PciAddress):
-            return value
-        address = PciAddress.try_parse(str(value))
-        if address is None:
-            self.fail(f"{value!r} is not a PCI address such as 0000:04:00.0", param, ctx)
-        return address
+def _address(_ctx: click.Context, _param: click.Parameter, value: str | None) -> PciAddress | None:
+    """Read `--device` in any spelling."""
+    address = PciAddress.try_parse(value)
+    if value is not None and address is None:
+        raise click.BadParameter(f"{value!r} is not a PCI address such as 0000:04:00.0")
+    return address
 
 
 @click.command("diagnose")
@@ -58,7 +50,12 @@ class _Address(click.ParamType):
 @click.option("--since", metavar="TIME", help="Leave out what is earlier.")
 @click.option("--until", metavar="TIME", help="Leave out what is later.")
 @click.option("--boot", metavar="ID", help="Only this boot: an id, 0 the last, -1 before it.")
-@click.option("--device", type=_Address(), help="Only this PCI device, as 0000:04:00.0.")
+@click.option(
+    "--device",
+    metavar="ADDRESS",
+    callback=_address,
+    help="Only this PCI device, as 0000:04:00.0.",
+)
 @click.option("--timezone", metavar="ZONE", help="Zone of stamps without one: Europe/Berlin.")
 @click.option("--boot-time", metavar="TIME", help="When the machine of the logs booted.")
 @click.option("--host", metavar="NAME", help="Host of inputs that do not name theirs.")

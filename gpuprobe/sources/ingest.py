@@ -104,8 +104,9 @@ class _Collector:
 class Ingest:
     """Reads one input's scan into events."""
 
-    def __init__(self, path: str, order: int) -> None:
+    def __init__(self, path: str, order: int, known_format: str | None = None) -> None:
         self._path = path
+        self._known_format = known_format
         self._order = order
         self._collector = _Collector()
         self._pairs: list[PairedStamps] = []
@@ -119,7 +120,7 @@ class Ingest:
         self._program_text = is_program_text([record.raw for record in head])
         for record in head:
             self._note(record)
-        sniffed = sniff([text for _, text in scan.head])
+        sniffed = self._known_format or sniff([text for _, text in scan.head])
         for run in scan.runs():
             self._read_run(peel_lines(run, sniffed))
         return Reading(

@@ -108,7 +108,8 @@ _FIRST_PERSON = re.compile(
 _TELLING = re.compile(
     r"\be\.g\.|\bi\.e\.|\b(?:such as|[Pp]rints?|printed|asked|[Ww]hy|[Hh]ow (?:do|can|to)|[Ss]hows?|showing|showed|[Ss]ays?|said|saying|[Ss]aw|[Ss]ees?|seeing|complain(?:s|ed|ing)?|[Mm]entions?|so-called|"
     r"known as|similar to|[Aa]ccording to|[Ss]ometimes|[Ss]uddenly|[Uu]sually|[Oo]ften|[Hh]ello|[Hh]i all|[Tt]hanks|[Ee]xample|zeigt|meldet|affiche|muestra|mostra)\b"
-    r"|\bprompt[\"']?\s*[:=]|^\W*(?:Bug|BUG|Bug [Rr]eport|Question|Feature|Issue|ISSUE|Usage|Help|Title|Subject)\]?:(?:\s|\Z)\"role\"\s*:"
+    r"|\bprompt[\"']?\s*[:=]|\"role\"\s*:"
+    r"|^\W*(?:Bug|BUG|Bug [Rr]eport|Question|Feature|Issue|ISSUE|Usage|Help|Title|Subject)\]?:(?:\s|\Z)"
 )
 """Words that introduce a quotation."""
 
@@ -141,6 +142,8 @@ _QUESTION = re.compile(
 _QUOTED_IN_SENTENCE = re.compile(r"[A-Za-z,] [\"“`]{1,2}\Z")
 
 _FOREIGN = re.compile(r"[\u0400-\u04ff\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]{2}")
+
+_ERROR_WORD = re.compile(r"(?:\w*Error|\w*Exception|ERROR|FATAL|panic): ")
 
 _BARE_MARKS = " \t>|*•-–+#`\"'([{_~"
 
@@ -251,6 +254,9 @@ def _is_prose(record: Record, head: str, words: str, tail: str) -> bool:
         return False
     if _QUESTION.search(words + tail) or _QUOTED_IN_SENTENCE.search(head):
         return True
+    if errors := list(_ERROR_WORD.finditer(before)):
+        # A model's answer that breaks off: what counts is the program's sentence behind it.
+        before = before[errors[-1].start() :]
     if _FOREIGN.search(before[-40:]) or _FOREIGN.search(tail):
         return True
     glued = head.rstrip().endswith((":", "=", "[", "]", ")", ">", "|", ";", ","))

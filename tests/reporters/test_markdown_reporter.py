@@ -81,7 +81,7 @@ def test_the_reporter_redacts_by_itself(loss, rendered) -> None:
     assert "ines" not in re.findall(r"[a-z]+", text)
     assert "GPU-5f0c1a2b" not in text
     assert "0000:0b:00.0" in text
-    assert "Redacted: 1 user" in text
+    assert "1 host (7 times)" in text
 
 
 def test_ten_thousand_letters_in_one_line(rendered) -> None:

@@ -233,7 +233,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="last-crash",
         needles=("- crash",),
-        regex=re.compile(r"\S+ .*- crash\s+\(\d[\d+:]*\)"),
+        regex=re.compile(r"- crash\s{1,8}\(\d[\d+:]*\)"),
         read=_unclean("last-crash"),
         examples=("lee      pts/0        192.0.2.7        Tue Mar  3 20:14 - crash  (02:11)",),
         near=("known issues - crash (on start)",),
@@ -309,7 +309,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="dmi",
         needles=("DMI: ",),
-        regex=re.compile(r"\bDMI: (?P<value>[^,\n]{3,}.*?, BIOS .*)"),
+        regex=re.compile(r"\bDMI: (?P<value>[^,\n]{3}[^\n]{0,300}?, BIOS .*)"),
         read=_read_dmi,
         examples=(
             "DMI: Acme Corp. Station 7/0ABC12, BIOS 2.1 01/02/2025",

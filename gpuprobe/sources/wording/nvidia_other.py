@@ -153,7 +153,7 @@ PATTERNS: tuple[Pattern, ...] = (
         needles=("fatal error ",),
         regex=re.compile(
             r"detected NVSwitch (?P<severity>fatal|non-fatal) error (?P<code>\d{4,5})\b"
-            rf"(?:.*?pci bus id (?P<bdf>{BDF}))?(?:.*?\bport (?P<link>\d+))?"
+            rf"(?:.{{0,80}}?pci bus id (?P<bdf>{BDF}))?(?:.{{0,80}}?\bport (?P<link>\d+))?"
         ),
         read=_read_fabric_error,
         examples=(
@@ -284,7 +284,7 @@ PATTERNS: tuple[Pattern, ...] = (
         regex=re.compile(
             r"\bnvml(?:Device|Init|Event|System)\w*(?:\(\))?,? (?:call )?(?:returned|failed|got|error)"
             r"(?:[:,]? (?:with |nvml )?(?:error |code |ret |status |st )?)[\"'(=]*(?P<code>\d{1,3})(?!\d)"
-            r"(?:.*?\b(?:gpuId|GPU|gpu|index)[ :=]*(?P<index>\d{1,2})\b)?"
+            r"(?:.{0,80}?\b(?:gpuId|GPU|gpu|index)[ :=]*(?P<index>\d{1,2})\b)?"
         ),
         read=_read_nvml_number,
         examples=(

@@ -297,7 +297,7 @@ PATTERNS: tuple[Pattern, ...] = (
         id="admin-sysfs",
         needles=("/sys/bus/pci/", "/sys/devices/pci", "/sys/class/"),
         regex=re.compile(
-            rf"/sys/(?:bus/pci|devices/pci\S*?|class/\w+/\w+/device)(?:/devices)?(?:/{BDF})*/(?P<act>remove|reset|rescan)(?![\w/-])"
+            rf"/sys/(?:bus/pci|devices/pci[\w:./-]{{0,300}}?|class/\w+/\w+/device)(?:/devices)?(?:/{BDF})*/(?P<act>remove|reset|rescan)(?![\w/-])"
         ),
         read=_read_sysfs_act,
         examples=(

@@ -162,9 +162,10 @@ def test_sleep_and_supply() -> None:
     states = [one(boot, line) for line in ("PM: suspend entry (s2idle)", "PM: suspend exit")]
     supply = one(boot, "5 | 03/03/2026 | Power Supply #0x51 | Power Supply AC lost | Asserted")
 
-    assert [
-        state.what for state in states if isinstance(state, HostFaulted)
-    ] == ["suspend", "resume"]
+    assert [state.what for state in states if isinstance(state, HostFaulted)] == [
+        "suspend",
+        "resume",
+    ]
     assert isinstance(supply, PowerReported)
     assert (supply.what, supply.gpu) == ("supply", False)
 
@@ -185,3 +186,15 @@ def test_machine(line: str, keys: list[str]) -> None:
     assert keys == [
         event.key for event in events_of(boot.FAMILY, line) if isinstance(event, SystemDescribed)
     ]
+
+
+def test_fabric_manager_names_switch_and_port() -> None:
+    """The fabric manager's own report gives the switch's address and the port."""
+    event = one(
+        nvidia_other,
+        "detected NVSwitch non-fatal error 12028 on fid 0 on NVSwitch pci bus id 00000000:86:00.0 physical id 3 port 61",
+    )
+
+    assert isinstance(event, SxidReported)
+    assert (event.code, event.fatal, event.link) == (12028, False, 61)
+    assert event.device == PciAddress.parse("0000:86:00.0")

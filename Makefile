@@ -1,0 +1,46 @@
+# `make` lists the targets. The first one that needs it builds .venv.
+
+PYTHON ?= python3
+VENV := .venv
+STAMP := $(VENV)/.installed
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types docs bench clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "gpuprobe needs Python 3.11 or newer; '$(PYTHON)' is not. Try: make PYTHON=python3.12" >&2; \
+	  exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+demo: $(STAMP) ## Diagnose an example incident; no GPU needed
+	@$(BIN)/gpuprobe diagnose examples/left-the-bus; code=$$?; \
+	echo; echo "(exit code $$code: 79 is the code for a GPU that left the bus)"; \
+	test $$code -eq 79
+
+test: $(STAMP) ## Run the tests; no GPU, root or network needed
+	$(BIN)/pytest -q -n auto
+
+lint: $(STAMP) ## Check style and imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP) ## Check types
+	$(BIN)/mypy
+
+docs: $(STAMP) ## Make the generated pages anew
+	$(BIN)/python docs/make_pages.py
+
+bench: $(STAMP) ## Measure speed and memory on this machine
+	@test -d benchmarks || { echo "there are no benchmarks in this checkout" >&2; exit 1; }
+	set -e; for script in benchmarks/bench_*.py; do $(BIN)/python $$script; done
+
+clean: ## Remove the virtual environment and all caches
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

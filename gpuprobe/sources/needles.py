@@ -1,0 +1,186 @@
+r"""Which bytes and texts may hold anything: every literal of every pattern, looked for at once.
+
+Two engines give the same answers: Hyperscan, and plain `re` where it is not installed.
+
+What hides words from a search over bytes is looked for as well, and counts as found: control
+characters and terminal escapes in the middle of words, HTML tags and entities, escapes of JSON
+and of `/dev/kmsg`, the journal's byte arrays. So the search errs only towards too much.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, Protocol
+
+from gpuprobe.sources.wording import FAMILIES
+
+NEEDLES = tuple(dict.fromkeys(needle for family in FAMILIES for needle in family.needles))
+"""Every literal that some pattern needs: a message without any of them gives no event."""
+
+HIDING = (
+    # What `lines.strip_controls` takes out of lines, as UTF-8.
+    rb"[\x00-\x08\x0e-\x1b\x1f\x7f]",
+    rb"\xc2[\x80-\x9f]",
+    rb"\xef\xbb\xbf",
+    rb"\xe2\x80[\xaa-\xae]",
+    rb"\xe2\x81[\xa6-\xa9]",
+    rb"\x23033\[",
+    rb"\^\[\[",
+    # Escapes of JSON, of /dev/kmsg and of loggers: of characters that a needle can hold, or that
+    # are taken out later. `\b`, `\f` and `\r` at the end of a string hide nothing.
+    rb"\\(?:[/e]|033|x[0-9a-fA-F]|u00|u20[26]|u[fF][eE]|[bfr][^\x22\\])",
+    # A journal's message as a byte array.
+    rb"\x22MESSAGE\x22[ \t]*:[ \t]*\[",
+    # What `framing.html.clean_html` takes out or resolves; any byte above ASCII may be a blank.
+    rb"</?(?:[fF][oO][nN][tT]|[bB]|[sS][tT][rR][oO][nN][gG]|[sS][pP][aA][nN]|[pP][rR][eE]"
+    rb"|[cC][oO][dD][eE]|[pP]|[bB][rR]|[dD][iI][vV]|[tT][tT]|[eE][mM]"
+    rb"|[bB][lL][oO][cC][kK][qQ][uU][oO][tT][eE]|[tT][dD]|[tT][rR]|[lL][iI]|[uU][lL]|[oO][lL]"
+    rb"|[sS][aA][mM][pP])[\x09-\x0d\x20/>\x80-\xff]",
+    rb"&(?:lt|gt|amp|quot|apos|nbsp|#[0-9]|#x[0-9a-fA-F])",
+)
+"""What can stand inside words, or for them, so that their bytes are not there to be found."""
+
+DENSE = 1 << 14
+"""Hits in one search above which nobody wants to know where they are."""
+
+
+class Matcher(Protocol):
+    """An engine. One is for one thread."""
+
+    def hits(self, data: bytes) -> list[int] | None:
+        """Where words end that matter or that hide some, ascending; at least one in each line.
+
+        None when there are more than `DENSE`.
+        """
+
+    def present(self, text: str) -> bool:
+        """True if a needle stands in a message whose escapes are taken off."""
+
+
+@cache
+def shortest() -> tuple[str, ...]:
+    """The needles that hold no other needle: they are found wherever one of all is found."""
+    # A text that holds a needle holds each part of it, so only shorter ones need a look.
+    kept: list[str] = []
+    for needle in sorted(NEEDLES, key=len):
+        if not any(other in needle for other in kept):
+            kept.append(needle)
+    return tuple(kept)
+
+
+class PlainMatcher:
+    """The engine that needs nothing but `re`: about a hundred times slower."""
+
+    def __init__(self) -> None:
+        words = _tree(shortest())
+        self._text = re.compile(words)
+        hiding = b"|".join(HIDING)
+        self._bytes = re.compile(words.encode("ascii") + b"|" + hiding)
+
+    def hits(self, data: bytes) -> list[int] | None:
+        """See `Matcher`: the first hit of each line."""
+        found: list[int] = []
+        match = self._bytes.search(data)
+        while match is not None:
+            found.append(match.end())
+            if len(found) > DENSE:
+                return None
+            line_end = data.find(b"\n", match.end() - 1)
+            match = self._bytes.search(data, line_end + 1) if line_end >= 0 else None
+        return found
+
+    def present(self, text: str) -> bool:
+        """See `Matcher`."""
+        return self._text.search(text) is not None
+
+
+class HyperscanMatcher:
+    """All needles in one pass at the speed of memory.
+
+    Block mode only, on short blocks: its stream objects can crash the process, and it finds
+    nothing in buffers above 4 GiB. Words are given as patterns with their bytes escaped, since
+    literal mode would cut them at NUL.
+
+    Raises:
+        ImportError: Hyperscan is not installed.
+    """
+
+    def __init__(self) -> None:
+        import hyperscan
+
+        words = [_escaped(needle) for needle in shortest()]
+        self._literals = len(words)
+        self._stopped: type[Exception] = hyperscan.ScanTerminated
+        self._database: Any = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+        expressions = [*words, *HIDING]
+        # One number each: with the same for all, compiling takes ten times as long.
+        self._database.compile(
+            expressions=expressions,
+            ids=list(range(len(expressions))),
+            flags=[0] * len(expressions),
+        )
+
+    def hits(self, data: bytes) -> list[int] | None:
+        """See `Matcher`: every hit."""
+        found: list[int] = []
+        add = found.append
+
+        def note(_id: int, _start: int, end: int, _flags: int, _context: object) -> bool:
+            add(end)
+            return len(found) > DENSE
+
+        try:
+            self._database.scan(data, match_event_handler=note)
+        except self._stopped:
+            return None
+        found.sort()
+        return found
+
+    def present(self, text: str) -> bool:
+        """See `Matcher`."""
+        found = False
+
+        def note(number: int, *_: object) -> None:
+            nonlocal found
+            found = found or number < self._literals
+
+        self._database.scan(text.encode("utf-8", "replace"), match_event_handler=note)
+        return found
+
+
+_local = threading.local()
+
+
+def matcher() -> Matcher:
+    """This thread's engine: Hyperscan, or the plain one where it cannot be imported."""
+    engine: Matcher | None = getattr(_local, "engine", None)
+    if engine is None:
+        try:
+            engine = HyperscanMatcher()
+        except ImportError:
+            engine = PlainMatcher()
+        _local.engine = engine
+    return engine
+
+
+def _escaped(needle: str) -> bytes:
+    return b"".join(
+        bytes([byte]) if chr(byte).isalnum() else b"\\x%02x" % byte
+        for byte in needle.encode("ascii")
+    )
+
+
+def _tree(words: Sequence[str]) -> str:
+    """A pattern for any of the words that tries each first character once."""
+    if not words:
+        return r"\Z."
+    if "" in words:
+        return ""
+    by_start: dict[str, list[str]] = {}
+    for word in words:
+        by_start.setdefault(word[0], []).append(word[1:])
+    parts = [re.escape(start) + _tree(rest) for start, rest in sorted(by_start.items())]
+    return parts[0] if len(parts) == 1 else f"(?:{'|'.join(parts)})"
