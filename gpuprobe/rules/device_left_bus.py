@@ -153,7 +153,7 @@ def _config_signs(timeline: Timeline) -> Iterator[Sign]:
 
 
 def _suspended(timeline: Timeline, event: Event) -> bool:
-    """Whether the inputs say that the device is powered down on purpose, which reads all ones too."""
+    """Whether the inputs say that the device is powered down on purpose: all ones, too."""
     return any(
         change.what == "suspended"
         and change.device is not None
