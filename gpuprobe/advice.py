@@ -5,19 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gpuprobe.catalog.advice import steps_for
+from gpuprobe.catalog.advice import folklore, steps_for
 from gpuprobe.diagnosis import Kind, NextStep
 from gpuprobe.events import (
     AdapterInitFailed,
     AerReported,
-    BootStarted,
+    ConfigSpaceUnreadable,
     CudaFailed,
     DeviceIdentified,
     FirmwareFaulted,
     GpuSampled,
     HostFaulted,
     JitCacheFailed,
+    LinkStateReported,
     OomKilled,
+    ProcessCrashed,
+    ProfilerSeen,
     SystemDescribed,
     XidReported,
 )
@@ -51,13 +54,15 @@ def _tags(timeline: Timeline, finding: Finding) -> Iterator[str]:
     if len(timeline.gpus()) > 1:
         yield "several-gpus"
     cmdline = timeline.described("cmdline")
-    if cmdline is not None and "pci=noaer" in cmdline.value:
+    if cmdline is not None and any("noaer" in found.setting for found in folklore(cmdline.value)):
         yield "no-aer"
     if any(
         event.severity == "correctable" and _ours(timeline, finding, event)
         for event in timeline.of(AerReported)
     ):
         yield "corrected-errors"
+    if any(_narrow(finding, link) for link in timeline.of(LinkStateReported)):
+        yield "narrow-link"
     for fault in timeline.of(FirmwareFaulted, XidReported):
         firmware = isinstance(fault, FirmwareFaulted) or fault.code in (62, 119, 120)
         if firmware and timeline.precedes(fault, finding.root):
@@ -71,11 +76,14 @@ def _tags(timeline: Timeline, finding: Finding) -> Iterator[str]:
     if any(event.code in (48, 63, 64, 94, 95) for event in timeline.of(XidReported)):
         yield "ecc"
     for entry in timeline.of(JitCacheFailed):
-        yield entry.cache
+        yield entry.cache if entry.cache == "vllm" else f"cache-{entry.cache}"
+    if any(True for _ in timeline.of(ProfilerSeen)):
+        yield "profiler"
+    if any(event.from_state == "D3cold" for event in timeline.of(ConfigSpaceUnreadable)):
+        yield "d3cold"
     if any(event.framework == "torch" for event in timeline.of(CudaFailed)):
         yield "torch"
-    last_boot = [timeline.boot_of(event) for event in timeline.of(BootStarted)]
-    if last_boot and timeline.boot_of(finding.root) not in last_boot[-1:]:
+    if not timeline.in_last_boot(finding.root):
         yield "past-boot"
     if any(True for _ in timeline.of(GpuSampled)):
         yield "temps-seen"
@@ -100,6 +108,12 @@ def _ours(timeline: Timeline, finding: Finding, event: AerReported) -> bool:
     return event.device.slot == finding.device or finding.device in timeline.gpus_below(
         event.device
     )
+
+
+def _narrow(finding: Finding, link: LinkStateReported) -> bool:
+    """Whether the finding's GPU runs on fewer lanes than it could use."""
+    ours = link.device is not None and link.device.slot == finding.device
+    return ours and bool(link.width and link.max_width and link.width < link.max_width)
 
 
 def _card_tags(timeline: Timeline, finding: Finding) -> Iterator[str]:
@@ -132,8 +146,30 @@ def _card_tags(timeline: Timeline, finding: Finding) -> Iterator[str]:
 
 
 def next_steps(timeline: Timeline, finding: Finding) -> tuple[NextStep, ...]:
-    """The steps for the answer, ranked; only those that read change nothing."""
+    """The steps for the answer, ranked; only those that read change nothing.
+
+    Settings on the kernel's command line that do harm are named behind them.
+    """
     tags = tags_for(timeline, finding)
+    steps = steps_for(finding.kind, tags, pci=finding.device, values=_values(timeline, finding))
+    cmdline = timeline.described("cmdline")
+    if cmdline is None or finding.kind not in (Kind.DEVICE_LEFT_BUS, Kind.PCIE_LINK_ERRORS):
+        return steps
+    harmful = tuple(
+        NextStep(
+            type="boot",
+            text=f"Take {found.setting} off the kernel's command line: {found.why}",
+            cost="a reboot",
+            when="it is set now",
+            source=f"{cmdline.origin.input}:{cmdline.origin.line}",
+        )
+        for found in folklore(cmdline.value)
+    )
+    return (*steps, *harmful)
+
+
+def _values(timeline: Timeline, finding: Finding) -> dict[str, str]:
+    """What the inputs name that a command can be filled with."""
     values: dict[str, str] = {}
     parent = timeline.parents().get(finding.device.slot) if finding.device else None
     if parent is not None:
@@ -141,4 +177,10 @@ def next_steps(timeline: Timeline, finding: Finding) -> tuple[NextStep, ...]:
     entry = next((event for event in timeline.of(JitCacheFailed) if event.fatal), None)
     if entry is not None and entry.path:
         values["entry"] = entry.path
-    return steps_for(finding.kind, tags, pci=finding.device, values=values)
+    failed = next(timeline.of(CudaFailed), None)
+    if failed is not None and failed.origin.input != "-":
+        values["engine_log"] = failed.origin.input
+    crash = next(timeline.of(ProcessCrashed), None)
+    if crash is not None and crash.process:
+        values["process"] = crash.process
+    return values

@@ -55,10 +55,7 @@ class _Scene:
         return gap is not None and abs(gap) <= SAME_MOMENT_S
 
     def same_boot(self, event: Event) -> bool:
-        root = self.finding.root
-        if event.origin.input != root.origin.input:
-            return not (event.boot and root.boot and event.boot != root.boot)
-        return self.timeline.boot_of(event) == self.timeline.boot_of(root)
+        return self.timeline.same_run(self.finding.root, event)
 
     def ours(self, event: Event) -> bool:
         """About the lost GPU or the port above it, or about no device in particular."""
@@ -333,7 +330,7 @@ def _unseen(scene: _Scene, cause: str, fired: set[str]) -> Iterator[CauseEntry]:
     for rule_id in _NOT_SEEN.get(cause, ()):
         if rule_id in fired or seen.get(rule_id):
             continue
-        yield CauseEntry(rule_id, f"not seen: {texts[rule_id].needs}", "")
+        yield CauseEntry(rule_id, texts[rule_id].needs, "")
 
 
 def _aer_granted(scene: _Scene) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gpuprobe.diagnosis import Kind, NotChecked, RuledOut
 from gpuprobe.events import (
+    ConfigSpaceUnreadable,
     CudaFailed,
     GpuMemoryExhausted,
     GpuSampled,
@@ -40,6 +41,7 @@ def ruled_out(timeline: Timeline, finding: Finding) -> Iterator[RuledOut]:
             if event.code in APPLICATION_XIDS
             and event.device is not None
             and event.device.slot == finding.device
+            and timeline.same_run(event, finding.root)
         ]
         if not xids:
             yield RuledOut(
@@ -53,10 +55,8 @@ def ruled_out(timeline: Timeline, finding: Finding) -> Iterator[RuledOut]:
 
 
 def _kernel_inputs(timeline: Timeline) -> str:
-    kernel = {
-        event.origin.input for event in timeline.events if event.source in ("kernel", None)
-    } & {item.path for item in timeline.inputs}
-    return ", ".join(sorted(kernel)[:3])
+    """The inputs that hold kernel messages, for the source of a figure."""
+    return ", ".join(timeline.kernel_inputs()[:3])
 
 
 def _over_power(samples: list[GpuSampled]) -> Iterator[RuledOut]:
@@ -139,16 +139,19 @@ def not_checked(timeline: Timeline, finding: Finding | None) -> Iterator[NotChec
     if not timeline.has_kernel_log():
         yield NotChecked(
             what="the kernel log",
-            why="none of the inputs holds kernel messages, where a loss or an Xid would stand",
-            how="journalctl -k -b --no-pager > kernel.log   (after a reboot: -b -1)",
+            why=(
+                "none of the inputs holds kernel messages, where a loss or an Xid would stand; "
+                "after a reboot, -b -1 is the boot before"
+            ),
+            how="journalctl -k -b --no-pager > kernel.log",
         )
     if finding is None or finding.kind in (Kind.NO_FAULT, Kind.HOST_OUT_OF_MEMORY):
         return
     if finding.kind is Kind.JIT_CACHE_CORRUPT:
         yield NotChecked(
             what="the cache on disk",
-            why="a log shows which read failed, not what the file looks like now",
-            how="ls -l the entry's folder: a file of 0 bytes, or cut, is the broken one",
+            why="a log shows which read failed, not what the file looks like now: empty or cut",
+            how="find ~/.triton/cache -type f -size 0 -ls",
         )
         return
     loss = finding.kind in (Kind.DEVICE_LEFT_BUS, Kind.CANNOT_TELL, Kind.PCIE_LINK_ERRORS)
@@ -158,33 +161,38 @@ def not_checked(timeline: Timeline, finding: Finding | None) -> Iterator[NotChec
     if not samples:
         yield NotChecked(
             what="power, temperature and clocks before the failure",
-            why="no samples are among the inputs",
+            why="no samples are among the inputs; sample beside the next run",
             how=(
                 "nvidia-smi --query-gpu=timestamp,pci.bus_id,power.draw,power.limit,"
-                "temperature.gpu,clocks_event_reasons.active,pcie.link.gen.current,"
-                "pcie.link.width.current --format=csv -lms 200 > samples.csv   (before the next run)"
+                "temperature.gpu,clocks_event_reasons.active --format=csv -lms 200 > samples.csv"
             ),
         )
-    if finding.kind is Kind.DEVICE_LEFT_BUS and "config-alive" not in finding.tags:
-        pci = str(finding.device) if finding.device else "BUS:DEV.FN"
+    asked = "config-alive" in finding.tags or any(
+        isinstance(event, ConfigSpaceUnreadable) for event in finding.events()
+    )
+    if finding.kind is Kind.DEVICE_LEFT_BUS and not asked:
+        pci = str(finding.device) if finding.device else "BUS:DEVICE.FUNCTION"
         yield NotChecked(
             what="whether config space still answers",
-            why="no reading of the device after the loss is among the inputs",
-            how=f"setpci -s {pci} VENDOR_ID   (before the reboot: ffff is no answer)",
+            why=(
+                "no reading of the device after the loss is among the inputs; before a reboot, "
+                "ffff is no answer"
+            ),
+            how=f"setpci -s {pci} VENDOR_ID",
         )
     links = [event for event in timeline.of(LinkStateReported) if event.width is not None]
     if not links and not any(sample.link_width for sample in samples):
-        pci = str(finding.device) if finding.device else "BUS:DEV.FN"
+        pci = str(finding.device) if finding.device else "BUS:DEVICE.FUNCTION"
         yield NotChecked(
             what="link generation and width under load",
-            why="no input shows them",
-            how=f"sudo lspci -vvv -s {pci} | grep -E 'LnkCap|LnkSta'   (while the engine works)",
+            why="no input shows them; look while the engine works",
+            how=f"sudo lspci -vvv -s {pci} | grep -E 'LnkCap|LnkSta'",
         )
     if timeline.clocks is not None and _unjoined(timeline):
         yield NotChecked(
             what="the order of lines across the inputs",
             why="their clocks could not be joined: a stamp without zone or year",
-            how="give --timezone (and --boot-time for uptime stamps)",
+            how="gpuprobe diagnose --timezone ZONE …   (--boot-time TIME for uptime stamps)",
         )
 
 

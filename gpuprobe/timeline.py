@@ -97,6 +97,25 @@ class Timeline:
         """Name of the boot an event belongs to; equal names are one boot."""
         return self.boots.get(id(event), "")
 
+    def same_run(self, first: Event, second: Event) -> bool:
+        """Whether two events can belong to one boot.
+
+        Boots of two inputs are one unless both have ids that differ. In one input, a line without
+        a stamp beside lines with stamps (a tool's output in a bug report) fits any boot.
+        """
+        if first.origin.input != second.origin.input:
+            return not (first.boot and second.boot and first.boot != second.boot)
+        if (first.stamp is None) != (second.stamp is None):
+            return True
+        return self.boot_of(first) == self.boot_of(second)
+
+    def in_last_boot(self, event: Event) -> bool:
+        """Whether no boot among the inputs is known to have begun after `event`."""
+        return not any(
+            self.precedes(event, start) and not self.same_run(event, start)
+            for start in self.of(BootStarted)
+        )
+
     def boots_in(self, path: str) -> int:
         """How many boots the events of this input belong to; at least 1."""
         names = {self.boot_of(event) for event in self.events if event.origin.input == path}
@@ -219,13 +238,23 @@ class Timeline:
                 found = event
         return found
 
-    def has_kernel_log(self) -> bool:
-        """Whether any input holds kernel messages."""
-        return any(
-            event.source == "kernel" or type(event).__name__ in _KERNEL_EVENTS
+    def kernel_inputs(self) -> list[str]:
+        """Paths of the inputs that hold kernel messages, in order."""
+        found = {
+            event.origin.input
             for event in self.events
             if is_evidence(event)
-        ) or any(item.format in _KERNEL_FORMATS for item in self.inputs)
+            and (event.source == "kernel" or type(event).__name__ in _KERNEL_EVENTS)
+        }
+        return [
+            item.path
+            for item in self.inputs
+            if item.path in found or item.format in _KERNEL_FORMATS
+        ]
+
+    def has_kernel_log(self) -> bool:
+        """Whether any input holds kernel messages."""
+        return bool(self.kernel_inputs())
 
     def to_frame(self) -> pd.DataFrame:
         """The events as a pandas frame, one row an event.

@@ -221,7 +221,8 @@ def _cite_folded(timeline: Timeline, cause: Finding, finding: Finding, cited: Ci
     else:
         # Of one moment, a power brake or a link error is what led there rather than its result.
         led = lead_up and before is None and finding.kind in (Kind.POWER, Kind.THERMAL)
-        cause.cite(Role.PRECURSOR if led else Role.CONSEQUENCE, [cited.event], cited.says)
+        says = cited.says if led else _says(cited.event) or cited.says
+        cause.cite(Role.PRECURSOR if led else Role.CONSEQUENCE, [cited.event], says)
 
 
 def _explains(timeline: Timeline, cause: Finding, finding: Finding) -> bool:
@@ -238,7 +239,7 @@ def _explains(timeline: Timeline, cause: Finding, finding: Finding) -> bool:
         Kind.PCIE_LINK_ERRORS,
         Kind.HOST_RESET,
     )
-    if not precursor and not _same_run(timeline, cause.root, finding.root):
+    if not precursor and not timeline.same_run(cause.root, finding.root):
         return False
     later = not _came_before(timeline, finding.root, cause.root)
     same_device = finding.device is None or cause.device in (None, finding.device)
@@ -265,13 +266,6 @@ def _came_before(timeline: Timeline, event: Event, root: Event) -> bool:
     return placed or not pasted or not (event.stamp or root.stamp)
 
 
-def _same_run(timeline: Timeline, first: Event, second: Event) -> bool:
-    """Whether two events can belong to one boot: two inputs' boots are one unless they say not."""
-    if first.origin.input == second.origin.input:
-        return timeline.boot_of(first) == timeline.boot_of(second)
-    return not (first.boot and second.boot and first.boot != second.boot)
-
-
 def _near(timeline: Timeline, first: Event, second: Event) -> bool:
     """Within a burst: NVIDIA groups Xids of a node until three minutes of silence."""
     gap = timeline.seconds_between(first, second)
@@ -288,7 +282,7 @@ def _add_consequences(timeline: Timeline, lead: Finding, others: Sequence[Findin
         if isinstance(event, ProfilerSeen):
             lead.cite(Role.CONTEXT, [event], "a profiler can give 719 on a healthy GPU")
             continue
-        if not _same_run(timeline, lead.root, event):
+        if not timeline.same_run(lead.root, event):
             continue
         before = timeline.precedes(event, lead.root)
         if before and _came_before(timeline, event, lead.root):
@@ -299,14 +293,53 @@ def _add_consequences(timeline: Timeline, lead: Finding, others: Sequence[Findin
             if _link_of(timeline, event, lead):
                 lead.cite(Role.SUPPORT, [event], "PCI said so in the same moment")
         elif _follows(event, loss=loss):
-            lead.cite(Role.CONSEQUENCE, [event])
+            lead.cite(Role.CONSEQUENCE, [event], _says(event))
             if isinstance(event, XidReported | AdapterInitFailed) and event.device:
                 if event.device.slot != lead.device:
                     lead.other_devices.add(event.device.slot)
 
 
+_LIFE = {
+    "worker-exited": "a worker of the engine exited",
+    "engine-dead": "the engine died",
+    "stopping": "the server stopped",
+    "stopped": "the server stopped",
+    "failed-to-start": "the engine could not start again",
+    "restarted": "the engine was started again",
+    "cpu-fallback": "the engine fell back to the CPU",
+    "killed-by-supervisor": "its supervisor ended the engine",
+}
+
+
+def _says(event: Event) -> str:
+    """What a consequence means, in one clause."""
+    match event:
+        case XidReported(code=154):
+            return "the driver's recovery action for a GPU it manages, failed or not"
+        case XidReported(code=45):
+            return "clean-up of a program's channels"
+        case CudaFailed(teardown=True):
+            return "the same error again while the program ended"
+        case CudaFailed(code=code):
+            return f"the program met CUDA {code}" if code else "the program met a CUDA error"
+        case EngineChanged(what=what):
+            return _LIFE.get(what, "")
+        case AdapterInitFailed():
+            return "the driver could not start the GPU again"
+        case CollectiveFailed():
+            return "other ranks waited in vain"
+        case ProcessCrashed(signal=signal):
+            return f"a process was ended by {signal}"
+        case DriverUnusable():
+            return "no usable GPU from then on"
+        case _:
+            return ""
+
+
 def _follows(event: Event, *, loss: bool) -> bool:
     """Whether an event of this type can follow from the fault at hand."""
+    if isinstance(event, EngineChanged) and event.what in ("started", "request-aborted"):
+        return False
     if isinstance(event, XidReported):
         return event.code not in ROOT_XIDS if loss else event.code in CLEAN_UP_XIDS
     return isinstance(event, LOSS_CONSEQUENCES if loss else CONSEQUENCES)

@@ -19,7 +19,18 @@ ALWAYS = {
     "why", "inputs", "answer", "certainty", "device", "other_devices", "xids", "exit_code",
     "evidence",
 }  # fmt: skip
-OPTIONAL = {"at", "boots", "causes", "host", "how", "later", "never", "other_hosts", "says", "silent"}
+OPTIONAL = {
+    "at",
+    "boots",
+    "causes",
+    "host",
+    "how",
+    "later",
+    "never",
+    "other_hosts",
+    "says",
+    "silent",
+}
 """Keys of expected.json that only some incidents have.
 
 `at`: the first verdict's time. `boots`: of the first input. `causes`: scores in the scorecard.
@@ -83,7 +94,9 @@ def test_what_else_the_incident_asks_for(incident) -> None:
     if "how" in expected:
         assert any(expected["how"] in item.how for item in first.not_checked)
     if "later" in expected:
-        assert [_kind_and_device(verdict) for verdict in diagnosis.verdicts[1:]] == expected["later"]
+        assert [_kind_and_device(verdict) for verdict in diagnosis.verdicts[1:]] == expected[
+            "later"
+        ]
     assert not {verdict.kind.value for verdict in _verdicts(diagnosis)} & set(
         expected.get("never", ())
     )

@@ -50,7 +50,14 @@ def test_a_program_fault_with_its_kernel_lines_is_confirmed(name: str, xid: int)
 
 @pytest.mark.parametrize(
     "name",
-    ["cuda-assert", "cuda-illegal", "cuda-misaligned", "cuda-shared", "torch-illegal", "torch-index"],
+    [
+        "cuda-assert",
+        "cuda-illegal",
+        "cuda-misaligned",
+        "cuda-shared",
+        "torch-illegal",
+        "torch-index",
+    ],
 )
 def test_a_program_fault_without_kernel_lines_is_likely_and_names_no_gpu(name: str) -> None:
     """The program's words alone are specific but no proof, and say nothing of a device."""

@@ -31,7 +31,7 @@ ROLE_LIMITS = {
     Role.PROOF: 5,
     Role.SUPPORT: 4,
     Role.PRECURSOR: 5,
-    Role.CONSEQUENCE: 2,
+    Role.CONSEQUENCE: 6,
     Role.CONTEXT: 3,
 }
 """How many quotes of each role are shown unless everything is asked for."""
@@ -55,6 +55,17 @@ def cut_list(items: Sequence[Item], limit: int | None, *, keep_last: bool = Fals
     if keep_last and limit > 1:
         return Cut(items[: limit - 1], items[-1:], len(items) - limit)
     return Cut(items[:limit], (), len(items) - limit)
+
+
+def cut_evidence(evidence: Sequence[Evidence], limit: int | None) -> Cut:
+    """Keep one quote of each meaning, and the very last, so that a flood hides nothing else."""
+    if limit is None or len(evidence) <= limit:
+        return Cut(evidence, (), 0)
+    firsts: dict[str, int] = {}
+    for index, item in enumerate(evidence[:-1]):
+        firsts.setdefault(item.says, index)
+    chosen = sorted(firsts.values())[: limit - 1]
+    return Cut([evidence[i] for i in chosen], evidence[-1:], len(evidence) - len(chosen) - 1)
 
 
 def by_role(verdict: Verdict) -> list[tuple[Role, list[Evidence]]]:

@@ -111,11 +111,8 @@ class TerminalReporter:
 
     def _evidence(self, role: Role, evidence: list[Evidence]) -> Iterator[Line]:
         yield from self._heading(outline.role_heading(role, evidence))
-        shown = outline.cut_list(
-            evidence,
-            None if self.verbose else outline.ROLE_LIMITS[role],
-            keep_last=role is Role.CONSEQUENCE,
-        )
+        limit = None if self.verbose else outline.ROLE_LIMITS[role]
+        shown = outline.cut_evidence(evidence, limit)
         quote_lines = QUOTE_LINES if role is Role.PROOF else 1
         for item in shown.head:
             yield from self._quote(item, quote_lines)
@@ -155,7 +152,8 @@ class TerminalReporter:
         for row in shown.head:
             yield from self._item("-", f"{printable(row.what)}: {printable(row.why)}")
             if row.how:
-                yield from self._indented(f"To check: {printable(row.how)}", 4)
+                # Never wrapped or cut: it is there to be copied.
+                yield f"      {printable(row.how)}", "bold"
         yield from self._more(shown.left_out, 2)
 
     def _causes(self, causes: tuple[Cause, ...]) -> Iterator[Line]:

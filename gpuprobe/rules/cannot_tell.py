@@ -40,6 +40,9 @@ DEADLY = frozenset(
 )
 """Life-cycle words that mean an engine is in trouble."""
 
+OPEN_CODES = frozenset({3, 46, 100, 101, 304, 719, 999})
+"""CUDA errors that a lost GPU can cause, among other things."""
+
 HARD = ("cuda", "nvml", "gpu", "nccl", "driver")
 """An exception that mentions one of these is about the GPU's side."""
 
@@ -51,7 +54,7 @@ def _failures(timeline: Timeline) -> Iterator[tuple[Event, str]]:
                 continue
             case CudaFailed():
                 code = f"CUDA {event.code}" if event.code is not None else "a CUDA error"
-                yield event, f"{code}, “{event.message}”, which a healthy GPU can give too"
+                yield event, f"{code} “{event.message}”, which a healthy GPU can give too"
             case LossHinted(what=what) if what != "crash-dump":
                 yield event, "words that go with a lost GPU and do not prove it"
             case NvmlReturned():
@@ -96,20 +99,33 @@ def find(timeline: Timeline) -> Sequence[Finding]:
     finding = Finding(
         kind=Kind.CANNOT_TELL,
         certainty=None,
-        summary=f"It cannot be told from these inputs what failed {moment(root)}".rstrip()
-        + f": they hold {says}",
+        summary=_summary(timeline, root, says),
         root=root,
         background=True,
     )
     finding.cite(Role.SUPPORT, [root], says)
     for event, words in failures:
-        role = Role.CONSEQUENCE if isinstance(event, EngineChanged) else Role.SUPPORT
+        late = isinstance(event, EngineChanged) or getattr(event, "teardown", False)
+        unwound = isinstance(event, OtherFailed) and "terminate called" in event.origin.text
+        role = Role.CONSEQUENCE if late or unwound else Role.SUPPORT
         finding.cite(role, [event], words)
     others = [event for event in timeline.of(OtherFailed)]
     finding.cite(Role.CONTEXT, others, "what the program died of")
     finding.cite(Role.CONTEXT, timeline.of(ProfilerSeen), "a profiler can give 719 by itself")
     _mention_prose(finding, prose)
     return [finding]
+
+
+def _summary(timeline: Timeline, root: Event, says: str) -> str:
+    """The question that stays open, and what the inputs do hold."""
+    if isinstance(root, CudaFailed) and root.code in OPEN_CODES:
+        side = "" if timeline.has_kernel_log() else "only the program's side, "
+        return (
+            f"It cannot be told whether the GPU left the bus {moment(root)}".rstrip()
+            + f": the inputs hold {side}CUDA {root.code} “{root.message}”, which a lost GPU and a "
+            "fault on a healthy one print alike"
+        )
+    return f"It cannot be told what failed {moment(root)}".rstrip() + f": the inputs hold {says}"
 
 
 def _mention_prose(finding: Finding, prose: Sequence[ProseMentioned]) -> None:
@@ -119,7 +135,7 @@ def _mention_prose(finding: Finding, prose: Sequence[ProseMentioned]) -> None:
     first = prose[0]
     about = f"Xid {first.xid}" if first.xid is not None else "a loss"
     line = f"line {first.origin.line}" if first.origin.line else "the text"
-    finding.summary += f"; {line} speaks of {about} in prose, which the kernel log would prove"
+    finding.summary += f"; {line} speaks of {about} in prose, and the kernel log would prove it"
     finding.tags.add("prose")
 
 

@@ -109,7 +109,7 @@ def _driver_signs(timeline: Timeline) -> Iterator[Sign]:
             device = known.pci if known else None
         if isinstance(event, XidReported):
             if event.code == 79:
-                says = "the driver read something else than this GPU's identity from its registers"
+                says = "the driver's reads no longer reach this GPU's registers"
                 yield Sign(
                     event, device, Test.DRIVER, Certainty.CONFIRMED, says, event.via, uuid
                 )
@@ -159,7 +159,7 @@ def _suspended(timeline: Timeline, event: Event) -> bool:
         and change.device is not None
         and event.device is not None
         and change.device.slot == event.device.slot
-        and timeline.boot_of(change) == timeline.boot_of(event)
+        and timeline.same_run(change, event)
         for change in timeline.of(DeviceChanged)
     )
 
@@ -218,7 +218,7 @@ def came_back(timeline: Timeline, event: Event, gpu: PciAddress | None) -> bool:
             continue
         if later.device != port and (gpu is None or later.device.slot != gpu.slot):
             continue
-        if timeline.boot_of(later) != timeline.boot_of(event):
+        if not timeline.same_run(later, event):
             continue
         gap = timeline.seconds_between(event, later)
         if gap is None:
@@ -300,7 +300,7 @@ def asked_for(timeline: Timeline, event: Event, device: PciAddress | None) -> bo
             continue
         if act.device is not None and device is not None and act.device.slot != device.slot:
             continue
-        if timeline.boot_of(act) != timeline.boot_of(event):
+        if not timeline.same_run(act, event):
             continue
         gap = timeline.seconds_between(act, event)
         if gap is None:
@@ -338,7 +338,12 @@ def _finding(timeline: Timeline, signs: list[Sign]) -> Finding:
 
 
 def _root(timeline: Timeline, signs: list[Sign]) -> Sign:
-    """The earliest sign; of one moment, the one that names a device."""
+    """The earliest sign; of one moment, the one that names a device.
+
+    A reading without a time (lspci in a bug report) says that the GPU is gone, not when it went:
+    it is the root only where no sign has a time.
+    """
+    signs = [sign for sign in signs if sign.event.stamp is not None] or signs
     first = signs[0]
     for sign in signs[1:]:
         if timeline.precedes(sign.event, first.event) or (
@@ -372,7 +377,7 @@ def _config_answers(
             and event.device is not None
             and event.device.slot == device
             and event.width in (1, 2, 4, 8, 12, 16, 32)
-            and timeline.boot_of(event) == timeline.boot_of(root)
+            and timeline.same_run(event, root)
             and timeline.precedes(root, event)
         ):
             return event
@@ -391,9 +396,9 @@ def _summary(finding: Finding, tests: set[Test], answers: bool) -> str:
         Test.DRIVER: "the driver lost it",
         Test.LINK: "the link above it went down",
     }
-    reasons = " and ".join(failed[test] for test in Test if test in tests)
-    head = f"{name} left the bus" if finding.device or finding.uuid else f"{name} left the bus"
-    return f"{head[0].upper()}{head[1:]}{noticed} ({reasons})"
+    reasons = [failed[test] for test in Test if test in tests]
+    said = " and ".join(filter(None, (", ".join(reasons[:-1]), reasons[-1])))
+    return f"{name[0].upper()}{name[1:]} left the bus{noticed} ({said})"
 
 
 def _add_support(
@@ -403,7 +408,7 @@ def _add_support(
         device = sign.device.slot if sign.device else None
         if (device is None and alone) or (device is not None and device == finding.device):
             role = Role.CONSEQUENCE
-            if timeline.boot_of(sign.event) != timeline.boot_of(finding.root):
+            if not timeline.same_run(sign.event, finding.root):
                 continue
             finding.cite(role, [sign.event], sign.says)
 

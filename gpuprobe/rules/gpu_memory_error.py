@@ -2,10 +2,12 @@
 
 What proves it:
     Xid 48, 64, 94, 95, 140, 157, 161, 168, 171 or 172 for a device. Xid 94 says that the error was
-    contained: only the program that met it ends. 95 says that it was not.
+    contained: only the program that met it ends. 95 says that it was not. "Remapping failure
+    occurred: Yes" in nvidia-smi's output.
 
 What only supports it:
-    A program's "uncorrectable ECC error encountered" (CUDA 214) names no device: likely.
+    A program's "uncorrectable ECC error encountered" (CUDA 214) names no device: likely. So are
+    uncorrectable errors that nvidia-smi counts since the driver was loaded.
 
 What is no proof:
     Xid 63, 92 and 160 record repairs and corrected errors: at most possible, and no reason to
@@ -17,9 +19,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuprobe.diagnosis import Certainty, Kind, Role
-from gpuprobe.events import CudaFailed
+from gpuprobe.events import CudaFailed, GpuMemoryCounted
 from gpuprobe.rules import xids
-from gpuprobe.rules.base import Finding, Rule, moment
+from gpuprobe.rules.base import Finding, Rule, certainty_of, gpu_name, moment
 from gpuprobe.timeline import Timeline
 
 CUDA_ECC = 214
@@ -49,7 +51,36 @@ def find(timeline: Timeline) -> Sequence[Finding]:
         )
         finding.cite(Role.PROOF, failures, "CUDA reports an uncorrectable ECC error")
         found.append(finding)
-    return found
+    return [*found, *_counted(timeline, found)]
+
+
+def _counted(timeline: Timeline, found: Sequence[Finding]) -> list[Finding]:
+    """Counters that a tool printed: support for an Xid, else a finding of their own."""
+    counts = list(timeline.of(GpuMemoryCounted))
+    if not counts:
+        return []
+    if found:
+        found[0].cite(Role.SUPPORT, counts, "counted by the driver")
+        return []
+    failed = [event for event in counts if event.what == "remap-failed"]
+    root = (failed or counts)[0]
+    words = {
+        "remap-failed": "a memory row could not be remapped",
+        "remap-pending": "a memory row waits for a reset to be remapped",
+        "uncorrectable": f"{root.value} uncorrectable memory errors since the driver was loaded",
+    }
+    finding = Finding(
+        kind=Kind.GPU_MEMORY_ERROR,
+        certainty=certainty_of(counts, Certainty.CONFIRMED if failed else Certainty.LIKELY),
+        summary=f"{gpu_name(root.device)} has a memory error: {words.get(root.what, root.what)}",
+        root=root,
+        device=root.device.slot if root.device else None,
+        background=not failed,
+        tags={"ecc"},
+    )
+    finding.cite(Role.PROOF, [root], words.get(root.what, ""))
+    finding.cite(Role.SUPPORT, counts, "counted by the driver")
+    return [finding]
 
 
 RULE = Rule(Kind.GPU_MEMORY_ERROR, find)

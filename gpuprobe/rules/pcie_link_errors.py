@@ -87,8 +87,7 @@ def _finding(
     if bounced:
         what = "lost its link and came back"
     elif worst:
-        what = f"reported {times(total(worst))} an uncorrectable PCIe error and is still there"
-        what = what.replace("reported once an", "reported an")
+        what = f"reported uncorrectable PCIe errors {times(total(worst))}; no line says that it left"
     else:
         names = ", ".join(f"{name} {number}" for name, number in bits.most_common(4))
         what = f"corrected PCIe errors {times(count)}" + (f" ({names})" if names else "")

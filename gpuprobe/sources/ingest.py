@@ -16,13 +16,15 @@ from gpuprobe.clocks import PairedStamps
 from gpuprobe.diagnosis import Input
 from gpuprobe.events import BootStarted, Event, Setting
 from gpuprobe.sources.framing import peel, peel_lines, sniff
+from gpuprobe.sources.needles import matcher
 from gpuprobe.sources.record import Record, Window
+from gpuprobe.sources.repeats import REPEATS_KEPT, Collector, Repeats
 from gpuprobe.sources.scan import Scan
 from gpuprobe.sources.setting import is_program_text, judge, looks_pasted
 from gpuprobe.sources.wording import FAMILIES, Family
 
-REPEATS_KEPT = 100
-"""Events of one shape kept one by one; later ones of that shape are only counted."""
+_CONTEXT = Window.REACH + 1
+"""Records kept either side: what patterns see, also from the record before."""
 
 _BATCH = 2048
 """Records read slowly at a time; with the reach either side, what memory holds."""
@@ -35,14 +37,8 @@ _LOGFMT_TIME = re.compile(
 )
 """A time with its zone inside a message, beside the prefix's own time (dockerd, ollama)."""
 
-_DIGITS = re.compile(r"\d+")
-
 _MACHINE = tuple(family for family in FAMILIES if family.machine)
 _PROSE = tuple(family for family in FAMILIES if not family.machine)
-NEEDLES = tuple(dict.fromkeys(needle for family in FAMILIES for needle in family.needles))
-"""Every literal that some pattern needs: a line without any of them gives no event."""
-
-_NEEDLES = re.compile("|".join(re.escape(needle) for needle in sorted(NEEDLES)) or r"\Z.")
 
 
 @dataclass(slots=True)
@@ -62,45 +58,6 @@ class Reading:
     program_text: bool = False
 
 
-class _Collector:
-    """Keeps the first events of a shape and counts the rest."""
-
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-        self._seen: Counter[object] = Counter()
-        self._last: dict[object, int] = {}
-
-    def add(self, pattern_id: str, event: Event) -> None:
-        shape = self._shape(pattern_id, event)
-        self._seen[shape] += 1
-        if self._seen[shape] <= REPEATS_KEPT:
-            self._last[shape] = len(self.events)
-            self.events.append(event)
-            return
-        place = self._last[shape]
-        kept = self.events[place]
-        self.events[place] = dataclasses.replace(
-            kept, count=kept.count + event.count, last=event.origin
-        )
-
-    @staticmethod
-    def _shape(pattern_id: str, event: Event) -> object:
-        code = getattr(event, "code", None)
-        what = getattr(event, "what", None)
-        words = _DIGITS.sub("0", event.origin.text[-120:]) if code is None and what is None else ""
-        return (
-            pattern_id,
-            type(event),
-            event.device,
-            event.host,
-            event.boot,
-            event.setting,
-            code,
-            _DIGITS.sub("0", what) if isinstance(what, str) else what,
-            words,
-        )
-
-
 class Ingest:
     """Reads one input's scan into events."""
 
@@ -108,7 +65,10 @@ class Ingest:
         self._path = path
         self._known_format = known_format
         self._order = order
-        self._collector = _Collector()
+        self._collector = Collector()
+        self._repeats = Repeats(self._collector, path, order)
+        self._learns = True
+        self._matcher = matcher()
         self._pairs: list[PairedStamps] = []
         self._framings: Counter[str] = Counter()
         self._program_text = False
@@ -121,7 +81,11 @@ class Ingest:
         for record in head:
             self._note(record)
         sniffed = self._known_format or sniff([text for _, text in scan.head])
-        for run in scan.runs():
+        spans = sniffed == "journal-export" or _is_pretty(sniffed, scan.head)
+        # Where an entry spans lines, what its line means is not all in the line.
+        self._learns = sniffed not in ("journal-export", "journal-json")
+        runs = scan.runs(self._repeats, whole=spans, objects=sniffed == "journal-json")
+        for run in runs:
             self._read_run(peel_lines(run, sniffed))
         return Reading(
             input=Input(
@@ -158,36 +122,39 @@ class Ingest:
         done = 0
         for record in found:
             records.append(record)
-            if len(records) - done >= _BATCH + Window.REACH:
-                stop = len(records) - Window.REACH
+            if len(records) - done >= _BATCH + _CONTEXT:
+                stop = len(records) - _CONTEXT
                 self._read_records(records, done, stop)
-                drop = max(0, stop - Window.REACH)
+                drop = max(0, stop - _CONTEXT)
                 del records[:drop]
                 done = stop - drop
         self._read_records(records, done, len(records))
 
     def _read_records(self, records: Sequence[Record], start: int, stop: int) -> None:
         for index in range(start, stop):
-            if _NEEDLES.search(records[index].message):
-                self._read_record(records, index)
+            if self._matcher.present(records[index].message):
+                self._repeats.pass_mark(records[index])
+                if not (self._learns and self._repeats.take(records[index])):
+                    self._read_record(records, index)
 
     def _read_record(self, records: Sequence[Record], index: int) -> None:
-        read = False
-        for window, least_end, most_start in self._attempts(records, index):
-            for pattern_id, event in self._match(_MACHINE, window, least_end, most_start):
-                self._keep(pattern_id, event, records[index])
-                read = True
-            if read:
-                return
-        window = self._window(records, index, records[index].message)
-        for pattern_id, event in self._match(_PROSE, window, 0, len(window.text)):
-            event = dataclasses.replace(
-                event,
-                setting=Setting.CODE if self._program_text else Setting.PROSE,
-            )
-            self._keep(pattern_id, event, records[index])
+        found = self._find(records, index)
+        kept = [self._keep(pattern_id, event, records[index]) for pattern_id, event in found]
+        if self._learns and _is_alone(records, index):
+            self._repeats.learn(records[index], kept)
 
-    def _keep(self, pattern_id: str, event: Event, record: Record) -> None:
+    def _find(self, records: Sequence[Record], index: int) -> list[tuple[str, Event]]:
+        for window, least_end, most_start in self._attempts(records, index):
+            if found := list(self._match(_MACHINE, window, least_end, most_start)):
+                return found
+        window = self._window(records, index, records[index].message)
+        setting = Setting.CODE if self._program_text else Setting.PROSE
+        return [
+            (pattern_id, dataclasses.replace(event, setting=setting))
+            for pattern_id, event in self._match(_PROSE, window, 0, len(window.text))
+        ]
+
+    def _keep(self, pattern_id: str, event: Event, record: Record) -> tuple[object, Event]:
         self._note(record)
         if isinstance(event, BootStarted) and event.setting in (Setting.LOG, Setting.BARE):
             # `-- Boot ID --` names the boot of all lines up to the next such mark.
@@ -195,14 +162,12 @@ class Ingest:
             self._boot = event.boot_id if marks else self._boot
         if event.boot is None and self._boot is not None:
             event = dataclasses.replace(event, boot=self._boot)
-        self._collector.add(pattern_id, event)
+        return self._collector.add(pattern_id, event), event
 
     def _window(self, records: Sequence[Record], index: int, text: str) -> Window:
         return Window(records, index, text, self._path, self._order)
 
-    def _attempts(
-        self, records: Sequence[Record], index: int
-    ) -> Iterator[tuple[Window, int, int]]:
+    def _attempts(self, records: Sequence[Record], index: int) -> Iterator[tuple[Window, int, int]]:
         """Texts to try in turn, with where a match must end at least and start at most.
 
         A line that a browser, a mail program or a terminal wrapped is tried joined with its
@@ -228,7 +193,7 @@ class Ingest:
                 yield self._window(records, index, text), seam + 1, seam
         if index and not records[index].framed and message.strip():
             previous = records[index - 1].message.rstrip()
-            if previous and not _NEEDLES.search(previous):
+            if previous and not self._matcher.present(previous):
                 for glue in (" ", ""):
                     text = f"{previous}{glue}{message.strip()}"
                     seam = len(previous)
@@ -258,3 +223,16 @@ class Ingest:
     @staticmethod
     def _near(window: Window) -> Sequence[Record]:
         return [*window.before(24)[::-1], window.record, *window.after(24)]
+
+
+def _is_pretty(sniffed: str, head: Sequence[tuple[int, str]]) -> bool:
+    return sniffed == "journal-json" and any(text.strip() == "{" for _, text in head)
+
+
+def _is_alone(records: Sequence[Record], index: int) -> bool:
+    """True if the record's line gave no other record."""
+    line = records[index].line
+    return all(
+        record.line != line
+        for record in (*records[max(0, index - 1) : index], *records[index + 1 : index + 2])
+    )

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpuprobe.events import Event, Origin
+from gpuprobe.sources.framing import peel
 from gpuprobe.sources.lines import strip_controls
 from gpuprobe.sources.record import Record, Window
 
@@ -106,11 +107,16 @@ class Repeats:
     a line is known depends on the lines before it alone, not on how an input is cut up.
 
     Attributes:
+        marks: What stands between boots, as bytes.
         mark_line: Line of the last boot mark that was passed. All is learnt anew behind it.
     """
 
-    def __init__(self, collector: Collector) -> None:
+    marks = tuple(mark.encode("ascii") for mark in BOOT_MARKS)
+
+    def __init__(self, collector: Collector, path: str, order: int) -> None:
         self._collector = collector
+        self._path = path
+        self._order = order
         self._watched: dict[tuple[bytes, bytes], _Watched] = {}
         self._known: list[Effect] = []
         self._tails: dict[bytes, list[tuple[int, bytes]]] = {}
@@ -142,37 +148,49 @@ class Repeats:
         """True if there are known lines."""
         return self._line is not None
 
-    def take(self, window: Window) -> bool:
+    def take(self, record: Record) -> bool:
         """Count a record's line if it is known; False if it has to be read."""
-        found = self.find(window.record.raw.encode("utf-8", "replace"), 0)
+        if self._line is None:
+            return False
+        found = self.find(record.raw.encode("utf-8", "replace"), 0)
         if found is None:
             return False
-        self.count(found[0], 1, window)
+        self._count(found[0], 1, record)
         return True
 
-    def count(self, number: int, times: int, window: Window) -> None:
-        """Count a known line.
+    def skipped(self, number: int, times: int, line: int, text: bytes) -> None:
+        """Count a known line that was passed over.
 
         Args:
             number: As `find` gave it.
             times: How often it came.
-            window: The last time it came.
+            line: Number of the line where it came last.
+            text: That line.
         """
-        origin = window.base()["origin"]
+        (record,) = peel(line, text.decode("utf-8", errors="replace").rstrip("\r\n"))
+        self._count(number, times, record)
+
+    def _count(self, number: int, times: int, record: Record) -> None:
+        origin = self._origin(record)
         for shape, each in self._known[number]:
             self._collector.count(shape, times * each, origin)
 
-    def learn(self, window: Window, found: Sequence[tuple[object, Event]]) -> None:
+    def _origin(self, record: Record) -> Origin:
+        window = Window((record,), 0, record.message, self._path, self._order)
+        origin: Origin = window.base()["origin"]
+        return origin
+
+    def learn(self, record: Record, found: Sequence[tuple[object, Event]]) -> None:
         """See what a line gave that had to be read.
 
         Args:
-            window: The line's record as it stands, which is the only one of its line.
+            record: The only record of its line.
             found: Its events with their shapes.
         """
-        template = _template(window.record)
+        template = _template(record)
         if template is None:
             return
-        origin = window.base()["origin"]
+        origin = self._origin(record)
         if any(event.origin != origin for _, event in found):
             return
         effect = tuple((shape, event.count) for shape, event in found)

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import BinaryIO
 
 from gpuprobe.options import Progress
-from gpuprobe.sources.inputs import RawInput
 from gpuprobe.sources.lines import Lines
+from gpuprobe.sources.needles import matcher
+from gpuprobe.sources.raw_input import RawInput
+from gpuprobe.sources.regions import Known, Piece, Regions
 
 HEAD_LINES = 200
 """Lines at an input's start that are always read, to name its format."""
 
 BLOCK_BYTES = 1 << 20
 """Bytes read at a time."""
+
+PLAIN_ENCODINGS = ("utf-8", "utf-8-sig")
+"""Encodings in which words can be looked for as bytes."""
 
 Numbered = tuple[int, str]
 
@@ -23,27 +29,47 @@ class Scan:
 
     Attributes:
         head: The first lines of the input with their numbers, at most `HEAD_LINES`.
-        line_count: Lines in the input, or None where they were not counted.
+        line_count: Lines in the input, known when all runs are read.
     """
 
-    def __init__(self, lines: Lines) -> None:
-        self._source = lines
-        self._lines = iter(lines)
+    def __init__(self, blocks: Iterable[bytes], *, prefilter: bool = True) -> None:
+        self._blocks = iter(blocks)
+        self._taken: list[bytes] = []
+        self._prefilter = prefilter
         self.line_count: int | None = None
         self.head: list[Numbered] = []
-        for numbered in self._lines:
+        lines = Lines(self._take())
+        for numbered in lines:
             self.head.append(numbered)
             if len(self.head) >= HEAD_LINES:
                 break
+        self._encoding = lines.encoding
 
-    def runs(self) -> Iterator[Iterable[Numbered]]:
-        """Runs of consecutive lines; here the whole input is one."""
-        yield self._all()
-        self.line_count = self._source.line
+    def _take(self) -> Iterator[bytes]:
+        for block in self._blocks:
+            self._taken.append(block)
+            yield block
 
-    def _all(self) -> Iterator[Numbered]:
-        yield from self.head
-        yield from self._lines
+    def runs(
+        self, known: Known | None = None, *, whole: bool = False, objects: bool = False
+    ) -> Iterator[Iterable[Numbered]]:
+        """Runs of consecutive lines, each to be read to its end before the next.
+
+        Args:
+            known: What can be counted without being read.
+            whole: All in one run: the format's entries span lines.
+            objects: All from the first lone `{` on in one run: such entries may follow.
+        """
+        taken, self._taken = self._taken, []
+        blocks = chain(_given(taken), self._blocks)
+        if not self._prefilter or known is None or whole or self._encoding not in PLAIN_ENCODINGS:
+            lines = Lines(blocks)
+            yield lines
+            self.line_count = lines.line
+            return
+        regions = Regions(blocks, matcher(), known, objects=objects)
+        yield from _runs(iter(regions), self._encoding)
+        self.line_count = regions.line
 
 
 def scan(
@@ -59,10 +85,10 @@ def scan(
         prefilter: Leave out lines that cannot matter, by a fast pass over the bytes.
         progress: Called now and then with how far the reading has come.
     """
-    return Scan(Lines(_blocks(raw.open(), raw, progress)))
+    return Scan(_read(raw.open(), raw, progress), prefilter=prefilter)
 
 
-def _blocks(
+def _read(
     stream: BinaryIO, raw: RawInput, progress: Callable[[Progress], None] | None
 ) -> Iterator[bytes]:
     done = 0
@@ -72,3 +98,34 @@ def _blocks(
             yield block
             if progress is not None:
                 progress(Progress(done, None if raw.compressed else raw.size, raw.path))
+
+
+def _given(blocks: list[bytes]) -> Iterator[bytes]:
+    """The blocks, forgotten as they are given."""
+    blocks.reverse()
+    while blocks:
+        yield blocks.pop()
+
+
+def _runs(pieces: Iterator[Piece], encoding: str) -> Iterator[Iterable[Numbered]]:
+    piece = next(pieces, None)
+
+    def blocks() -> Iterator[bytes]:
+        nonlocal piece
+        while piece is not None:
+            yield piece.data
+            piece = next(pieces, None)
+            if piece is None or not piece.continues:
+                return
+
+    while piece is not None:
+        # Only the input's first line can begin with a byte order mark.
+        codec = encoding if piece.line == 1 else "utf-8"
+        yield from _drained(Lines(blocks(), first_line=piece.line, encoding=codec))
+
+
+def _drained(lines: Lines) -> Iterator[Iterable[Numbered]]:
+    numbered = iter(lines)
+    yield numbered
+    for _ in numbered:
+        pass

@@ -130,6 +130,24 @@ def _read_modeset_version(match: re.Match[str], window: Window) -> Reading:
     return SystemDescribed(**window.base(), key="driver", value=match["version"])
 
 
+_PROC_FIELD = re.compile(r"\s*(?P<key>Model|GPU UUID|GPU Firmware):\s*(?P<value>\S.*?)\s*$")
+
+
+def _read_proc_information(match: re.Match[str], window: Window) -> Reading:
+    """`/proc/driver/nvidia/gpus/*/information`: names above the line with the address."""
+    fields: dict[str, str] = {}
+    for record in window.before(8):
+        if found := _PROC_FIELD.match(record.message):
+            fields.setdefault(found["key"], found["value"])
+    uuid = fields.get("GPU UUID", "")
+    return DeviceIdentified(
+        **window.base(match["bdf"]),
+        name=fields.get("Model"),
+        uuid=uuid if uuid.startswith("GPU-") and "?" not in uuid else None,
+        is_gpu=True,
+    )
+
+
 PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="nvswitch-sxid",
@@ -268,6 +286,15 @@ PATTERNS: tuple[Pattern, ...] = (
         ),
         near=("Started NVIDIA fabric manager service",),
         source="NVIDIA fabric manager log",
+    ),
+    Pattern(
+        id="proc-information",
+        needles=("Bus Location:",),
+        regex=re.compile(r"Bus Location:\s+(?P<bdf>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])"),
+        read=_read_proc_information,
+        examples=("Bus Location: \t 0000:41:00.0",),
+        near=("Bus Location: ??",),
+        source="NVIDIA/open-gpu-kernel-modules, nv-procfs.c",
     ),
     Pattern(
         id="dcgm-lost",

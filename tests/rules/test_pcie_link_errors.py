@@ -1,0 +1,91 @@
+"""When the link misbehaves and the device is still there."""
+
+from __future__ import annotations
+
+from _judging import findings, first, kinds, only, pci
+
+from gpuprobe.diagnosis import Certainty, Kind
+
+KIND = Kind.PCIE_LINK_ERRORS
+BOUND = "[    8.100000] nvidia 0000:27:00.0: enabling device (0140 -> 0142)\n"
+
+
+def corrected(up: float, driver: str = "nvidia", device: str = "0000:27:00.0") -> str:
+    return (
+        f"[{up:12.6f}] pcieport 0000:26:00.0: AER: Correctable error message received from {device}\n"
+        f"[{up:12.6f}] {driver} {device}: PCIe Bus Error: severity=Correctable, type=Physical Layer, (Receiver ID)\n"
+        f"[{up:12.6f}] {driver} {device}:   device [10de:2204] error status/mask=00000001/0000a000\n"
+        f"[{up:12.6f}] {driver} {device}:    [ 0] RxErr                  (First)\n"
+    )
+
+
+def test_repeated_corrected_errors_of_the_gpu_are_confirmed() -> None:
+    """Several corrected errors are told with their count and bit, and the device is there."""
+    verdict = only(BOUND + "".join(corrected(100.0 + step) for step in range(5)))
+
+    assert (verdict.kind, verdict.certainty) == (KIND, Certainty.CONFIRMED)
+    assert pci(verdict) == "0000:27:00.0"
+    assert "5 times" in verdict.summary
+    assert "RxErr" in verdict.summary
+
+
+def test_one_corrected_error_is_only_possible() -> None:
+    """A single corrected error is worth a possible."""
+    assert only(BOUND + corrected(100.0)).certainty is Certainty.POSSIBLE
+
+
+def test_errors_of_a_disk_are_no_gpu_s() -> None:
+    """AER of an NVMe drive gives no verdict."""
+    text = BOUND + "".join(corrected(100.0 + s, "nvme", "0000:03:00.0") for s in range(5))
+
+    assert findings(KIND, text) == []
+    assert kinds(text) == [Kind.NO_FAULT]
+
+
+def test_errors_of_the_card_s_sound_function_are_the_gpu_s() -> None:
+    """Any function of the card speaks for the card's link."""
+    text = BOUND + "".join(corrected(100.0 + s, "snd_hda_intel", "0000:27:00.1") for s in range(5))
+
+    assert pci(only(text)) == "0000:27:00.0"
+
+
+def test_an_uncorrectable_error_with_the_device_still_there_is_link_trouble() -> None:
+    """Non-fatal errors of the GPU with nothing lost are confirmed link errors."""
+    text = BOUND + (
+        "[ 900.000000] nvidia 0000:27:00.0: PCIe Bus Error: severity=Uncorrectable (Non-Fatal), type=Transaction Layer, (Requester ID)\n"
+        "[ 900.000000] nvidia 0000:27:00.0:   device [10de:2204] error status/mask=00004000/00400000\n"
+        "[ 900.000000] nvidia 0000:27:00.0:    [14] CmpltTO                (First)\n"
+    )
+
+    assert (first(text).kind, first(text).certainty) == (KIND, Certainty.CONFIRMED)
+    assert "an uncorrectable PCIe error" in first(text).summary
+
+
+def test_a_narrow_link_is_never_the_answer() -> None:
+    """Fewer lanes than possible is worth a later, possible verdict."""
+    text = (
+        "27:00.0 VGA compatible controller [0300]: NVIDIA Corporation GA102 [GeForce RTX 3090] [10de:2204] (rev a1)\n"
+        "\t\tLnkCap:\tPort #0, Speed 16GT/s, Width x16\n\t\tLnkSta:\tSpeed 16GT/s, Width x4 (downgraded)\n"
+    )
+
+    assert kinds(text) == [Kind.NO_FAULT, KIND]
+    assert findings(KIND, text)[0].certainty is Certainty.POSSIBLE
+
+
+def test_a_lower_generation_at_idle_is_healthy() -> None:
+    """Generation 1 with all lanes is how an idle card saves power."""
+    text = (
+        "27:00.0 VGA compatible controller [0300]: NVIDIA Corporation GA102 [GeForce RTX 3090] [10de:2204] (rev a1)\n"
+        "\t\tLnkCap:\tPort #0, Speed 16GT/s, Width x16\n\t\tLnkSta:\tSpeed 2.5GT/s (downgraded), Width x16\n"
+    )
+
+    assert kinds(text) == [Kind.NO_FAULT]
+
+
+def test_corrected_errors_do_not_explain_a_cuda_error() -> None:
+    """A link that mends its errors and an engine that dies are two verdicts."""
+    text = BOUND + "".join(corrected(100.0 + s) for s in range(5)) + (
+        "[ 130.000000] vllm: RuntimeError: CUDA error: unspecified launch failure\n"
+    )
+
+    assert set(kinds(text)) == {KIND, Kind.CANNOT_TELL}

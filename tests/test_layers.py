@@ -1,0 +1,110 @@
+"""Imports go one way, and heavy ones stay where they are used."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1] / "gpuprobe"
+MODULES = sorted(ROOT.rglob("*.py"))
+
+FORBIDDEN = {
+    "identity": {"events", "timeline", "rules", "verdict", "reporters", "cli", "sources", "api"},
+    "clock": {"events", "timeline", "rules", "verdict", "reporters", "cli", "sources", "api"},
+    "errors": {"events", "timeline", "rules", "verdict", "reporters", "cli", "sources", "api"},
+    "events": {"timeline", "rules", "verdict", "reporters", "cli", "sources", "api"},
+    "diagnosis": {"timeline", "rules", "verdict", "reporters", "cli", "sources", "api"},
+    "catalog": {"events", "timeline", "rules", "verdict", "reporters", "cli", "sources", "api"},
+    "sources": {"timeline", "rules", "verdict", "diagnosis", "reporters", "cli", "api"},
+    "timeline": {"rules", "verdict", "reporters", "cli", "api"},
+    "rules": {"verdict", "reporters", "cli", "api"},
+    "verdict": {"reporters", "cli", "api"},
+    "reporters": {"events", "timeline", "rules", "verdict", "sources", "cli", "api"},
+    "api": {"reporters", "cli"},
+}
+"""Part of the package to the parts it may not import."""
+
+EXCEPTIONS = {"gpuprobe.diagnosis.Input"}
+"""How an input was read is known to the source alone, and shown as it is."""
+
+ALLOWED_HEAVY = {
+    "click": "cli/",
+    "rich": ("cli/", "reporters/terminal.py"),
+    "hyperscan": "sources/",
+    "pynvml": (),
+}
+"""Library to where it may be imported."""
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Full names of what a module imports, wherever the statement stands."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            assert node.module is not None
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def part(path: Path) -> str:
+    """First name below the package: `rules`, `timeline`."""
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_go_one_way(path: Path) -> None:
+    """No module imports what stands to its right."""
+    forbidden = FORBIDDEN.get(part(path), set())
+    own = (name.split(".") for name in imports(path) if name.startswith("gpuprobe."))
+
+    found = {".".join(names) for names in own if names[1] in forbidden}
+
+    assert not found - EXCEPTIONS
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_heavy_libraries_stay_where_they_are_used(path: Path) -> None:
+    """A post-mortem needs no driver library, and only the command line needs click."""
+    where = str(path.relative_to(ROOT))
+
+    for name in imports(path):
+        places = ALLOWED_HEAVY.get(name.split(".")[0])
+        assert places is None or where.startswith(places), f"{where} imports {name}"
+
+
+@pytest.mark.parametrize(
+    ("code", "absent"),
+    [
+        ("import gpuprobe", {"click", "rich", "pandas", "gpuprobe.diagnosis", "gpuprobe.api"}),
+        ("import gpuprobe; gpuprobe.diagnose", {"click", "rich", "pandas"}),
+        (
+            "import sys; sys.argv = ['gpuprobe', '--help']; import runpy\n"
+            "try: runpy.run_module('gpuprobe', run_name='__main__')\nexcept SystemExit: pass",
+            {"rich", "pandas", "gpuprobe.api", "gpuprobe.diagnosis", "gpuprobe.cli.diagnose"},
+        ),
+    ],
+)
+def test_nothing_heavy_is_loaded_before_it_is_needed(code: str, absent: set[str]) -> None:
+    """Importing the package and asking for help stay fast."""
+    script = f"{code}\nimport sys; sys.stderr.write(' '.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr
+    assert not absent & set(done.stderr.split())
+
+
+def test_public_names_load_and_unknown_ones_do_not() -> None:
+    """Each name in `__all__` is there; another one is an AttributeError."""
+    import gpuprobe
+
+    for name in gpuprobe.__all__:
+        assert getattr(gpuprobe, name) is not None
+    assert set(gpuprobe.__all__) <= set(dir(gpuprobe))
+    with pytest.raises(AttributeError, match="no attribute 'diagnoze'"):
+        _ = gpuprobe.diagnoze
