@@ -20,7 +20,13 @@ from gpuprobe.sources.needles import matcher
 from gpuprobe.sources.record import Record, Window
 from gpuprobe.sources.repeats import REPEATS_KEPT, Collector, Repeats
 from gpuprobe.sources.scan import Scan
-from gpuprobe.sources.setting import is_program_text, judge, looks_pasted
+from gpuprobe.sources.setting import (
+    in_fence_of_code,
+    in_patch,
+    is_program_text,
+    judge,
+    looks_pasted,
+)
 from gpuprobe.sources.wording import FAMILIES, Family
 
 _CONTEXT = Window.REACH + 1
@@ -148,9 +154,8 @@ class Ingest:
             if found := list(self._match(_MACHINE, window, least_end, most_start)):
                 return found
         window = self._window(records, index, records[index].message)
-        setting = Setting.CODE if self._program_text else Setting.PROSE
         return [
-            (pattern_id, dataclasses.replace(event, setting=setting))
+            (pattern_id, _never_a_log(event))
             for pattern_id, event in self._match(_PROSE, window, 0, len(window.text))
         ]
 
@@ -203,6 +208,7 @@ class Ingest:
         self, families: Sequence[Family], window: Window, least_end: int, most_start: int
     ) -> Iterator[tuple[str, Event]]:
         pasted: bool | None = None
+        program = self._program_text
         for family in families:
             for pattern, match, event in family.read(window):
                 if match.end() < least_end or match.start() > most_start:
@@ -210,12 +216,14 @@ class Ingest:
                 if pasted is None:
                     near = [record.raw for record in self._near(window)]
                     pasted = looks_pasted(near)
+                    above = [record.raw for record in window.before(window.REACH)]
+                    program = program or in_patch(above) or in_fence_of_code(above)
                 setting = judge(
                     window.record,
                     match.start(),
                     match.end(),
                     window.text,
-                    program_text=self._program_text,
+                    program_text=program,
                     pasted_log=pasted,
                 )
                 yield pattern.id, dataclasses.replace(event, setting=setting)
@@ -223,6 +231,13 @@ class Ingest:
     @staticmethod
     def _near(window: Window) -> Sequence[Record]:
         return [*window.before(24)[::-1], window.record, *window.after(24)]
+
+
+def _never_a_log(event: Event) -> Event:
+    """The event with prose for its setting, unless it stands in program text."""
+    if event.setting is Setting.CODE:
+        return event
+    return dataclasses.replace(event, setting=Setting.PROSE)
 
 
 def _is_pretty(sniffed: str, head: Sequence[tuple[int, str]]) -> bool:

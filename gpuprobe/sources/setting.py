@@ -141,6 +141,9 @@ _QUESTION = re.compile(
 )
 _QUOTED_IN_SENTENCE = re.compile(r"[A-Za-z,] [\"“`]{1,2}\Z")
 
+_COMPONENT = re.compile(r"(?:kernel: ?)?NVRM: ?\Z")
+"""The driver's mark between an opening quote and its words."""
+
 _FOREIGN = re.compile(r"[\u0400-\u04ff\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]{2}")
 
 _ERROR_WORD = re.compile(r"(?:\w*Error|\w*Exception|ERROR|FATAL|panic): ")
@@ -252,6 +255,8 @@ def _is_prose(record: Record, head: str, words: str, tail: str) -> bool:
         return True
     if record.framed:
         return False
+    # The quotation may begin before the words that a pattern needs.
+    head = _COMPONENT.sub("", head)
     if _QUESTION.search(words + tail) or _QUOTED_IN_SENTENCE.search(head):
         return True
     if errors := list(_ERROR_WORD.finditer(before)):
@@ -295,6 +300,12 @@ _PATCH = re.compile(
 )
 _RULE_FILE = re.compile(
     r"^\s*(?:- alert:|expr:|- name: .*alert|kind: (?:PrometheusRule|ConfigMap|DaemonSet|AlertingRule)|- record:|groups:$|alerting:|- pattern:|- regex:|\s*\"?pattern\"?: |- match:)"
+)
+_HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@|diff --git |\+\+\+ b/")
+_CODE_FENCE = re.compile(
+    r"(?:`{3,}|~{3,})\s*(?:mermaid|go|golang|python|py|rust|c|cpp|c\+\+|java|javascript|js|ts|typescript|"
+    r"promql|hcl|terraform|jinja2?|regex|sql|proto|plantuml|dockerfile)\s*$",
+    re.IGNORECASE,
 )
 _HEADING = re.compile(r"^#{1,6} [A-Z\d\[\"`'*(]|^(?:={4,}|-{4,}|~{4,})$")
 _DOCUMENT = re.compile(
@@ -384,6 +395,38 @@ def _is_document(lines: Sequence[str]) -> bool:
     if marks and (sentences or headings or marks > 1):
         return True
     return headings >= 1 and (rows >= 2 or (headings >= 2 and sentences * 4 >= len(lines)))
+
+
+def in_patch(before: Sequence[str]) -> bool:
+    """True if a line stands in a hunk of a patch that somebody quotes in an issue or a review.
+
+    A fence named `diff` alone is not enough: reporters use it to colour their logs.
+
+    Args:
+        before: The lines before it, nearest first, as they stand.
+    """
+    for line in before:
+        text = line.strip()
+        if text in ("```", "````", "~~~"):
+            return False
+        if _HUNK.match(text):
+            return True
+        if text.startswith(("```", "````", "~~~")):
+            return False
+    return False
+
+
+def in_fence_of_code(before: Sequence[str]) -> bool:
+    """True if a line stands in a fenced block that is said to be a program or a chart.
+
+    Args:
+        before: The lines before it, nearest first, as they stand.
+    """
+    for line in before:
+        text = line.strip()
+        if text.startswith(("```", "~~~")):
+            return bool(_CODE_FENCE.match(text))
+    return False
 
 
 def looks_pasted(lines: Sequence[str]) -> bool:

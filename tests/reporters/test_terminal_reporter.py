@@ -39,6 +39,8 @@ def test_lines_fit_80_columns(name, verbose, request, rendered) -> None:
         for verdict in diagnosis.verdicts
         for step in verdict.next_steps
         if step.command
+    } | {
+        f"      {printable(row.how)}" for verdict in diagnosis.verdicts for row in verdict.not_checked
     }
 
     for line in rendered(TerminalReporter(verbose=verbose), diagnosis).splitlines():
@@ -73,16 +75,21 @@ def test_the_first_line_is_the_verdict_with_its_certainty(loss, rendered) -> Non
     assert first.startswith("[confirmed] GPU 0000:0b:00.0 left the bus")
 
 
-def test_consequences_are_folded_counted_and_keep_the_last(loss, rendered) -> None:
-    """The first and the last are shown, and how many lines there were."""
-    text = rendered(TerminalReporter(), loss)
+def test_consequences_show_one_of_each_meaning_and_the_last(rendered) -> None:
+    """A flood of one message hides none of another meaning, and the last is shown."""
+    says = ["clean-up"] * 20 + ["the program met CUDA 719"] + ["clean-up"] * 20
+    evidence = tuple(
+        Evidence(Role.CONSEQUENCE, f"line {n}", "k.log", n, says=words)
+        for n, words in enumerate(says, start=1)
+    )
+    verdict = Verdict(Kind.GPU_HANG, Certainty.LIKELY, "It hangs.", evidence=evidence)
+    diagnosis = Diagnosis((verdict,), (Input("k.log", "text", 41),))
+    text = rendered(TerminalReporter(), diagnosis)
 
-    assert "What follows from it (10 lines)" in text
-    assert "engine.log:40" in text
-    assert "engine.log:43" in text
-    assert "engine.log:41" not in text
-    assert "… and 2 more (-v shows them)" in text
-    assert "-v shows them" not in rendered(TerminalReporter(verbose=True), loss)
+    assert "What follows from it (41 lines)" in text
+    assert [n for n in range(1, 42) if f"k.log:{n}\n" in text] == [1, 21, 41]
+    assert "… and 38 more (-v shows them)" in text
+    assert "-v shows them" not in rendered(TerminalReporter(verbose=True), diagnosis)
 
 
 def test_cut_quotes_end_with_an_ellipsis_and_verbose_shows_all(rendered) -> None:
