@@ -91,7 +91,7 @@ def _newest_incident(
     }
     chosen = next((boot for boot in reversed(boots) if boot in faults), boots[-1])
     options = replace(options, boot=chosen)
-    note = f"took boot {chosen}, the newest of {len(boots)} with an incident"
+    note = f"took boot {chosen}, the newest of {len(boots)} that holds an incident"
     if chosen not in faults:
         note = f"none of the {len(boots)} boots that are kept holds an incident"
     elif len(faults) > 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC
 
 from gpuprobe.diagnosis import Certainty, Kind, NotChecked, Role, RuledOut
 from gpuprobe.events import Event, Setting, XidReported
@@ -103,6 +104,9 @@ def moment(event: Event) -> str:
     raw = event.stamp.raw.strip("[]() ")
     if event.stamp.wall is None and event.stamp.monotonic_s is not None:
         return f"at {event.stamp.monotonic_s:.3f} s after boot"
+    if event.stamp.is_absolute and event.stamp.wall is not None and raw.replace(".", "").isdigit():
+        # A journal's own count of microseconds: nobody reads those.
+        return f"at {event.stamp.wall.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
     return f"at {raw}"
 
 

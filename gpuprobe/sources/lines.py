@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from operator import methodcaller
 
 PIECE_LIMIT = 65_536
 """Longest text given out at once, in characters; a longer line comes in several pieces."""
@@ -97,12 +98,29 @@ def decode(region: bytes, encoding: str = "") -> str:
     return region.decode(encoding or sniff_encoding(region), errors="replace")
 
 
+_count_feeds: Callable[[bytes], int] = methodcaller("count", b"\n")
+
+
+def count_faster() -> None:
+    """Count line feeds with numpy from now on: many times as fast, once it is imported."""
+    global _count_feeds
+    try:
+        import numpy as np
+    except ImportError:
+        return
+
+    def count(data: bytes) -> int:
+        return int(np.count_nonzero(np.frombuffer(data, np.uint8) == 0x0A))
+
+    _count_feeds = count
+
+
 def count_line_ends(data: bytes) -> int:
     """How many lines end in these UTF-8 bytes, as `str.splitlines` counts.
 
     A carriage return at the very end counts, so cut blocks behind a line feed.
     """
-    found = data.count(b"\n")
+    found = _count_feeds(data)
     # Looking for one byte is ten times as fast as counting it, and most are never there.
     if b"\r" in data:
         found += data.count(b"\r") - data.count(b"\r\n")

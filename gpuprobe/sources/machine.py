@@ -36,7 +36,11 @@ def kernel_inputs(*, kmsg: Path = KMSG) -> Iterator[RawInput | UnreadableInput]:
     if shutil.which("journalctl") is None:
         yield UnreadableInput(KERNEL, "journalctl is not installed", "Give the log files by name.")
     else:
-        yield _journal(KERNEL, ["_TRANSPORT=kernel"])
+        journal = _journal(KERNEL, ["_TRANSPORT=kernel"])
+        yield journal
+        if not journal.notes:
+            return
+    # Without a whole journal, what the kernel still holds of this boot.
     yield _ring_buffer(kmsg)
 
 
@@ -53,7 +57,7 @@ def _journal(path: str, arguments: list[str]) -> RawInput:
         path=path,
         name="journal.json",
         _opener=lambda raw: _run(arguments, raw.notes),
-        format="journal-json",
+        format="journal-binary",
     )
 
 

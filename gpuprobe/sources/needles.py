@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Sequence
-from functools import cache
 from typing import Any, Protocol
 
 from gpuprobe.sources.wording import FAMILIES
@@ -43,51 +42,32 @@ HIDING = (
 )
 """What can stand inside words, or for them, so that their bytes are not there to be found."""
 
-DENSE = 1 << 14
-"""Hits in one search above which nobody wants to know where they are."""
-
 
 class Matcher(Protocol):
     """An engine. One is for one thread."""
 
-    def hits(self, data: bytes) -> list[int] | None:
-        """Where words end that matter or that hide some, ascending; at least one in each line.
-
-        None when there are more than `DENSE`.
-        """
+    def hits(self, data: bytes) -> list[int]:
+        """Where words end that matter or that hide some, ascending; at least one in each line."""
 
     def present(self, text: str) -> bool:
         """True if a needle stands in a message whose escapes are taken off."""
-
-
-@cache
-def shortest() -> tuple[str, ...]:
-    """The needles that hold no other needle: they are found wherever one of all is found."""
-    # A text that holds a needle holds each part of it, so only shorter ones need a look.
-    kept: list[str] = []
-    for needle in sorted(NEEDLES, key=len):
-        if not any(other in needle for other in kept):
-            kept.append(needle)
-    return tuple(kept)
 
 
 class PlainMatcher:
     """The engine that needs nothing but `re`: about a hundred times slower."""
 
     def __init__(self) -> None:
-        words = _tree(shortest())
+        words = _tree(_shortest())
         self._text = re.compile(words)
         hiding = b"|".join(HIDING)
         self._bytes = re.compile(words.encode("ascii") + b"|" + hiding)
 
-    def hits(self, data: bytes) -> list[int] | None:
+    def hits(self, data: bytes) -> list[int]:
         """See `Matcher`: the first hit of each line."""
         found: list[int] = []
         match = self._bytes.search(data)
         while match is not None:
             found.append(match.end())
-            if len(found) > DENSE:
-                return None
             line_end = data.find(b"\n", match.end() - 1)
             match = self._bytes.search(data, line_end + 1) if line_end >= 0 else None
         return found
@@ -111,9 +91,8 @@ class HyperscanMatcher:
     def __init__(self) -> None:
         import hyperscan
 
-        words = [_escaped(needle) for needle in shortest()]
+        words = [_escaped(needle) for needle in NEEDLES]
         self._literals = len(words)
-        self._stopped: type[Exception] = hyperscan.ScanTerminated
         self._database: Any = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
         expressions = [*words, *HIDING]
         # One number each: with the same for all, compiling takes ten times as long.
@@ -123,19 +102,13 @@ class HyperscanMatcher:
             flags=[0] * len(expressions),
         )
 
-    def hits(self, data: bytes) -> list[int] | None:
+    def hits(self, data: bytes) -> list[int]:
         """See `Matcher`: every hit."""
         found: list[int] = []
         add = found.append
-
-        def note(_id: int, _start: int, end: int, _flags: int, _context: object) -> bool:
-            add(end)
-            return len(found) > DENSE
-
-        try:
-            self._database.scan(data, match_event_handler=note)
-        except self._stopped:
-            return None
+        self._database.scan(
+            data, match_event_handler=lambda _id, _start, end, _flags, _context: add(end)
+        )
         found.sort()
         return found
 
@@ -184,3 +157,13 @@ def _tree(words: Sequence[str]) -> str:
         by_start.setdefault(word[0], []).append(word[1:])
     parts = [re.escape(start) + _tree(rest) for start, rest in sorted(by_start.items())]
     return parts[0] if len(parts) == 1 else f"(?:{'|'.join(parts)})"
+
+
+def _shortest() -> tuple[str, ...]:
+    """The needles that hold no other needle: they are found wherever one of all is found."""
+    # A text that holds a needle holds each part of it, so only shorter ones need a look.
+    kept: list[str] = []
+    for needle in sorted(NEEDLES, key=len):
+        if not any(other in needle for other in kept):
+            kept.append(needle)
+    return tuple(kept)

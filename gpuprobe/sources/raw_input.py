@@ -35,19 +35,22 @@ class RawInput:
     format: str | None = None
     notes: list[str] = field(default_factory=list)
 
-    def open(self) -> BinaryIO:
-        """The stream, to be read in blocks and closed.
+    def blocks(self) -> Blocks:
+        """The bytes in blocks of at most `BLOCK`, to be read to the end or closed.
 
         Raises:
             InputUnreadableError: It was a one-time stream and is used up, or the file is gone.
         """
         try:
-            blocks = self._opener(self)
+            return self._opener(self)
         except OSError as error:
             raise InputUnreadableError(
                 f"{self.path}: {error.strerror or error}", hint="Was it moved while being read?"
             ) from error
-        return io.BufferedReader(BlockStream(blocks), BLOCK)
+
+    def open(self) -> BinaryIO:
+        """The same as a stream, to be read in blocks and closed."""
+        return io.BufferedReader(BlockStream(self.blocks()), BLOCK)
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,7 @@ class Record:
         framing: Name of the innermost framing that gave a prefix, else `text`.
         quoted: A quote mark, list mark or `grep -n` number stood before it.
         ref: Cursor or row, for records without a line.
+        ordinal: Its place in the input where it has no line; 0 where it has one.
     """
 
     message: str
@@ -72,6 +73,7 @@ class Record:
     framing: str = "text"
     quoted: bool = False
     ref: str | None = None
+    ordinal: int = 0
 
     @property
     def framed(self) -> bool:
@@ -134,7 +136,7 @@ class Window:
                 line=record.line,
                 text=text[:EVIDENCE_LIMIT].strip() or record.raw[:EVIDENCE_LIMIT].strip(),
                 ref=record.ref,
-                order=(self.input_order, record.line or 0),
+                order=(self.input_order, record.ordinal or record.line or 0),
             ),
             "stamp": merge_stamps(record.stamps),
             "host": record.host,

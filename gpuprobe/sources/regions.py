@@ -7,11 +7,13 @@ counted, and the rest is handed on as pieces of bytes with the number of their f
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
-from gpuprobe.sources.lines import count_line_ends, ends_line
+from gpuprobe.sources.lines import count_faster, count_line_ends, ends_line
 from gpuprobe.sources.needles import Matcher
 from gpuprobe.sources.record import Window
 
@@ -20,6 +22,9 @@ CONTEXT = Window.REACH + 2
 
 LONG_LINE = 1 << 20
 """Bytes without a line feed above which a line is handed on whatever it holds."""
+
+MANY_BYTES = 64 << 20
+"""Input after which a faster way to count lines is worth its import."""
 
 HELD_LIMIT = 4 << 20
 """Bytes of dropped lines kept back, as context of what may come."""
@@ -32,13 +37,8 @@ class Known(Protocol):
 
     marks: tuple[bytes, ...]
     mark_line: int | None
-
-    @property
-    def any_known(self) -> bool:
-        """True if there are known lines."""
-
-    def find(self, data: bytes, start: int) -> tuple[int, int] | None:
-        """The known line that stands at `start`: its number, and where it ends."""
+    line: re.Pattern[bytes] | None
+    numbers: list[int]
 
     def skipped(self, number: int, times: int, line: int, text: bytes) -> None:
         """A known line came `times` times, the last time as line `line` with these bytes."""
@@ -60,10 +60,39 @@ class Piece:
 
 
 @dataclass(slots=True)
-class _Repeat:
-    start: int
-    number: int
-    end: int
+class _Found:
+    """What a search found in some bytes.
+
+    Attributes:
+        hits: Where lines begin that have to be read, ascending; None for all of them.
+        starts: Where known lines begin, ascending.
+        ends: Where they end.
+        numbers: Which known lines they are.
+    """
+
+    hits: list[int] | None = None
+    starts: list[int] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+
+    def moved(self, other: _Found, offset: int) -> _Found:
+        """These known lines, with those of `other` behind them, `offset` bytes on."""
+        return _Found(
+            None if other.hits is None else [at + offset for at in other.hits],
+            self.starts + [at + offset for at in other.starts],
+            self.ends + [at + offset for at in other.ends],
+            self.numbers + other.numbers,
+        )
+
+    def known_behind(self, start: int) -> _Found:
+        """The known lines from `start` on, counted from there."""
+        first = bisect_left(self.starts, start)
+        return _Found(
+            None,
+            [at - start for at in self.starts[first:]],
+            [at - start for at in self.ends[first:]],
+            self.numbers[first:],
+        )
 
 
 class Regions:
@@ -90,7 +119,7 @@ class Regions:
         self._objects = objects
         self.line = 0
         self._held = b""
-        self._repeats: list[_Repeat] = []
+        self._held_found = _Found()
         self._after = 0
         self._all = False
         self._joined = False
@@ -98,95 +127,111 @@ class Regions:
 
     def __iter__(self) -> Iterator[Piece]:
         last = b""
+        passed = 0
         for data, whole in _line_blocks(self._blocks):
             yield from self._feed(data, whole)
             last = data
-        self._skip(self._held, 0, len(self._held), self._repeats)
+            passed += len(data)
+            if passed > MANY_BYTES:
+                count_faster()
+                passed = 0
+        self._skip(self._held, 0, len(self._held), self._held_found)
         if last and not ends_line(last):
             self.line += 1
 
     def _feed(self, data: bytes, whole: bool) -> Iterator[Piece]:
-        offset = len(self._held)
-        buffer = self._held + data if offset else data
-        hits = self._hits(buffer, offset) if whole and not self._all else None
-        self._pass_marks(buffer, offset)
+        found = self._search(data) if whole and not self._all else _Found()
+        if found.hits is None:
+            self._pass_marks(data)
+        elif not found.hits and not self._after:
+            keep = _back(data, len(data), CONTEXT)
+            if keep > 0 and len(data) - keep <= HELD_LIMIT:
+                # The common case, without copying: nothing here, and nothing just before.
+                self._skip(self._held, 0, len(self._held), self._held_found)
+                self._skip(data, 0, keep, found)
+                self._held, self._held_found = data[keep:], found.known_behind(keep)
+                return
+        if self._held:
+            found = self._held_found.moved(found, len(self._held))
+            data = self._held + data
+        yield from self._give(data, self._spans(data, found.hits), found)
+
+    def _spans(self, data: bytes, hits: list[int] | None) -> list[tuple[int, int]]:
+        """Beginnings and ends of what has to be read, merged."""
         if hits is None:
-            # The line that is cut here may go on, and the lines behind it are context.
+            # A line that is cut here may go on, and the lines behind it are context.
             self._after = CONTEXT + 2
-            yield from self._give(buffer, [(0, len(buffer))])
-            return
+            return [(0, len(data))]
         spans: list[tuple[int, int]] = []
         if self._after:
-            end, self._after = _forward(buffer, 0, self._after)
+            end, self._after = _forward(data, 0, self._after)
             spans.append((0, end))
         for hit in hits:
-            start = _back(buffer, hit, CONTEXT)
-            end, after = _forward(buffer, hit, CONTEXT + 1)
+            start = _back(data, hit, CONTEXT)
+            end, after = _forward(data, hit, CONTEXT + 1)
             self._after = max(self._after, after)
             if spans and start <= spans[-1][1]:
                 spans[-1] = (spans[-1][0], max(end, spans[-1][1]))
             else:
                 spans.append((start, end))
         if self._all:
-            spans[-1] = (spans[-1][0], len(buffer))
-        yield from self._give(buffer, spans)
+            spans[-1] = (spans[-1][0], len(data))
+        return spans
 
-    def _hits(self, buffer: bytes, offset: int) -> list[int] | None:
-        """Where in the new part of the buffer lines begin that have to be read; None for all."""
-        found = self._matcher.hits(buffer[offset:] if offset else buffer)
-        if found is None:
-            return None
-        brace = _lone_brace(buffer, offset) if self._objects else None
+    def _search(self, data: bytes) -> _Found:
+        """Look for words in whole lines, and tell known lines from those to be read."""
         hits: list[int] = []
-        known, limit = self._known, self._mark_in(buffer, offset)
-        counts = known.any_known and self._mark == known.mark_line
+        matches: list[re.Match[bytes]] = []
+        # What is known holds up to the next boot mark, and again when that has been read.
+        line = self._known.line if self._mark == self._known.mark_line else None
+        numbers = self._known.numbers
         line_end = 0
-        for end in found:
-            at = end + offset
-            if at <= line_end:
+        for end in self._matcher.hits(data):
+            if end <= line_end:
                 continue
             # A hit's last byte is in its line, even where it is the line feed.
-            start = buffer.rfind(b"\n", 0, at - 1) + 1
-            repeat = known.find(buffer, start) if counts and start < limit else None
-            if repeat is None:
-                hits.append(start)
-                line_end = buffer.find(b"\n", at - 1) + 1 or len(buffer)
-            else:
-                self._repeats.append(_Repeat(start, *repeat))
-                line_end = repeat[1]
-        if brace is not None:
+            start = data.rfind(b"\n", 0, end - 1) + 1
+            if line is not None and (match := line.match(data, start)):
+                matches.append(match)
+                line_end = match.end()
+                continue
+            hits.append(start)
+            line_end = data.find(b"\n", end - 1) + 1 or len(data)
+            if self._pass_marks(data, start, line_end):
+                line = None
+        found = _Found(
+            hits,
+            [match.start() for match in matches],
+            [match.end() for match in matches],
+            [numbers[match.lastindex or 0] for match in matches],
+        )
+        if self._objects and (brace := _lone_brace(data)) is not None:
             self._all = True
-            hits = sorted({*(hit for hit in hits if hit < brace), brace})
-        return hits
+            hits[:] = [*(hit for hit in hits if hit < brace), brace]
+        return found
 
-    def _mark_in(self, buffer: bytes, offset: int) -> int:
-        """Where the first boot mark begins; what stands behind it is not counted unread yet."""
-        places = (buffer.find(mark, offset) for mark in self._known.marks)
-        return min((at for at in places if at >= 0), default=len(buffer))
+    def _pass_marks(self, data: bytes, start: int = 0, end: int | None = None) -> bool:
+        """Note the last boot mark between two places of the new data; True if there is one."""
+        place = max(data.rfind(mark, start, end) for mark in self._known.marks)
+        if place < 0:
+            return False
+        held = count_line_ends(self._held)
+        self._mark = self.line + held + count_line_ends(data[:place]) + 1
+        return True
 
-    def _pass_marks(self, buffer: bytes, offset: int) -> None:
-        last = max(buffer.rfind(mark, offset) for mark in self._known.marks)
-        if last >= 0:
-            self._mark = self.line + count_line_ends(buffer[:last]) + 1
-
-    def _give(self, buffer: bytes, spans: list[tuple[int, int]]) -> Iterator[Piece]:
-        repeats, self._repeats, self._held = self._repeats, [], b""
+    def _give(self, data: bytes, spans: list[tuple[int, int]], found: _Found) -> Iterator[Piece]:
+        self._held, self._held_found = b"", _Found()
         done = 0
         for start, end in spans:
-            self._skip(buffer, done, start, repeats)
-            yield from self._piece(buffer[start:end])
+            self._skip(data, done, start, found)
+            yield from self._piece(data[start:end])
             done = end
-        keep = max(done, _back(buffer, len(buffer), CONTEXT))
-        self._skip(buffer, done, keep, repeats)
-        if len(buffer) - keep > HELD_LIMIT:
-            yield from self._piece(buffer[keep:])
-            return
-        self._held = buffer[keep:]
-        self._repeats = [
-            _Repeat(repeat.start - keep, repeat.number, repeat.end - keep)
-            for repeat in repeats
-            if repeat.start >= keep
-        ]
+        keep = max(done, _back(data, len(data), CONTEXT))
+        self._skip(data, done, keep, found)
+        if len(data) - keep > HELD_LIMIT:
+            yield from self._piece(data[keep:])
+        else:
+            self._held, self._held_found = data[keep:], found.known_behind(keep)
 
     def _piece(self, data: bytes) -> Iterator[Piece]:
         if data:
@@ -195,43 +240,41 @@ class Regions:
             continues, self._joined = self._joined, True
             yield Piece(first, data, continues)
 
-    def _skip(self, buffer: bytes, start: int, end: int, repeats: list[_Repeat]) -> None:
+    def _skip(self, data: bytes, start: int, end: int, found: _Found) -> None:
         """Pass over lines that need not be read; count those among them that are known."""
         if start >= end:
             return
         self._joined = False
-        last: dict[int, _Repeat] = {}
-        times: dict[int, int] = {}
-        for repeat in repeats:
-            if start <= repeat.start < end:
-                last[repeat.number] = repeat
-                times[repeat.number] = times.get(repeat.number, 0) + 1
-        for repeat in sorted(last.values(), key=lambda repeat: repeat.start):
-            self.line += count_line_ends(buffer[start : repeat.start])
-            start = repeat.start
-            text = buffer[repeat.start : repeat.end]
-            self._known.skipped(repeat.number, times[repeat.number], self.line + 1, text)
-        self.line += count_line_ends(buffer[start:end])
+        first, stop = bisect_left(found.starts, start), bisect_left(found.starts, end)
+        numbers = found.numbers[first:stop]
+        last = dict(zip(numbers, range(first, stop), strict=True))
+        for number, times in sorted(Counter(numbers).items(), key=lambda item: last[item[0]]):
+            place = found.starts[last[number]]
+            self.line += count_line_ends(data[start:place])
+            start = place
+            text = data[place : found.ends[last[number]]]
+            self._known.skipped(number, times, self.line + 1, text)
+        self.line += count_line_ends(data[start:end])
 
 
 def _line_blocks(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
     """Blocks cut behind line feeds, with True; parts of lines too long to wait for with False."""
     rest = b""
     for block in blocks:
-        data = rest + block if rest else block
-        cut = data.rfind(b"\n") + 1
+        cut = block.rfind(b"\n") + 1
         if cut:
-            yield data[:cut], True
-            rest = data[cut:]
-        elif len(data) < LONG_LINE:
-            rest = data
-        else:
+            # Joined in one go: a block is copied once.
+            yield b"".join((rest, memoryview(block)[:cut])), True
+            rest = block[cut:]
+            continue
+        rest += block
+        if len(rest) >= LONG_LINE:
             # Neither within a character nor between a carriage return and its line feed.
-            cut = len(data)
-            while cut > len(data) - 4 and (data[cut - 1] >= 0x80 or data[cut - 1] == 0x0D):
+            cut = len(rest)
+            while cut > len(rest) - 4 and (rest[cut - 1] >= 0x80 or rest[cut - 1] == 0x0D):
                 cut -= 1
-            yield data[:cut], False
-            rest = data[cut:]
+            yield rest[:cut], False
+            rest = rest[cut:]
     if rest:
         yield rest, True
 
@@ -255,10 +298,10 @@ def _forward(buffer: bytes, at: int, lines: int) -> tuple[int, int]:
     return at, 0
 
 
-def _lone_brace(buffer: bytes, offset: int) -> int | None:
+def _lone_brace(data: bytes) -> int | None:
     """Where the first line begins that has nothing but an opening brace, or None."""
-    for match in _OPEN_BRACE.finditer(buffer, offset):
-        start = buffer.rfind(b"\n", 0, match.start()) + 1
-        if all(not 0x21 <= byte <= 0x7E for byte in buffer[start : match.start()]):
+    for match in _OPEN_BRACE.finditer(data):
+        start = data.rfind(b"\n", 0, match.start()) + 1
+        if all(not 0x21 <= byte <= 0x7E for byte in data[start : match.start()]):
             return start
     return None

@@ -108,6 +108,8 @@ class Repeats:
 
     Attributes:
         marks: What stands between boots, as bytes.
+        line: Matches any known line, one group each.
+        numbers: Which known line a group is, from 1.
         mark_line: Line of the last boot mark that was passed. All is learnt anew behind it.
     """
 
@@ -120,8 +122,8 @@ class Repeats:
         self._watched: dict[tuple[bytes, bytes], _Watched] = {}
         self._known: list[Effect] = []
         self._tails: dict[bytes, list[tuple[int, bytes]]] = {}
-        self._numbers: list[int] = []
-        self._line: re.Pattern[bytes] | None = None
+        self.numbers: list[int] = []
+        self.line: re.Pattern[bytes] | None = None
         self.mark_line: int | None = None
 
     def pass_mark(self, record: Record) -> None:
@@ -131,38 +133,23 @@ class Repeats:
             self._watched.clear()
             self._known.clear()
             self._tails.clear()
-            self._line = None
-
-    def find(self, data: bytes, start: int) -> tuple[int, int] | None:
-        """The known line that stands at `start` of some bytes: its number, and where it ends."""
-        if self._line is None:
-            return None
-        match = self._line.match(data, start)
-        if match is None:
-            return None
-        assert match.lastindex is not None
-        return self._numbers[match.lastindex - 1], match.end()
-
-    @property
-    def any_known(self) -> bool:
-        """True if there are known lines."""
-        return self._line is not None
+            self.line = None
 
     def take(self, record: Record) -> bool:
         """Count a record's line if it is known; False if it has to be read."""
-        if self._line is None:
+        if self.line is None:
             return False
-        found = self.find(record.raw.encode("utf-8", "replace"), 0)
-        if found is None:
+        match = self.line.match(record.raw.encode("utf-8", "replace"))
+        if match is None:
             return False
-        self._count(found[0], 1, record)
+        self._count(self.numbers[match.lastindex or 0], 1, record)
         return True
 
     def skipped(self, number: int, times: int, line: int, text: bytes) -> None:
         """Count a known line that was passed over.
 
         Args:
-            number: As `find` gave it.
+            number: Which known line.
             times: How often it came.
             line: Number of the line where it came last.
             text: That line.
@@ -207,12 +194,12 @@ class Repeats:
             self._compile()
 
     def _compile(self) -> None:
-        self._numbers = [number for tails in self._tails.values() for number, _ in tails]
+        self.numbers = [-1, *(number for tails in self._tails.values() for number, _ in tails)]
         heads = (
             head + b"(?:" + b"|".join(b"(" + tail + b")" for _, tail in tails) + b")"
             for head, tails in self._tails.items()
         )
-        self._line = re.compile(b"(?:" + b"|".join(heads) + rb")\r?(?:\n|\Z)")
+        self.line = re.compile(b"(?:" + b"|".join(heads) + rb")\r?(?:\n|\Z)")
 
 
 def _template(record: Record) -> tuple[bytes, bytes] | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import BinaryIO
 
 from gpuprobe.options import Progress
 from gpuprobe.sources.lines import Lines
@@ -14,9 +13,6 @@ from gpuprobe.sources.regions import Known, Piece, Regions
 
 HEAD_LINES = 200
 """Lines at an input's start that are always read, to name its format."""
-
-BLOCK_BYTES = 1 << 20
-"""Bytes read at a time."""
 
 PLAIN_ENCODINGS = ("utf-8", "utf-8-sig")
 """Encodings in which words can be looked for as bytes."""
@@ -85,19 +81,16 @@ def scan(
         prefilter: Leave out lines that cannot matter, by a fast pass over the bytes.
         progress: Called now and then with how far the reading has come.
     """
-    return Scan(_read(raw.open(), raw, progress), prefilter=prefilter)
+    return Scan(_read(raw, progress), prefilter=prefilter)
 
 
-def _read(
-    stream: BinaryIO, raw: RawInput, progress: Callable[[Progress], None] | None
-) -> Iterator[bytes]:
+def _read(raw: RawInput, progress: Callable[[Progress], None] | None) -> Iterator[bytes]:
     done = 0
-    with stream:
-        while block := stream.read(BLOCK_BYTES):
-            done += len(block)
-            yield block
-            if progress is not None:
-                progress(Progress(done, None if raw.compressed else raw.size, raw.path))
+    for block in raw.blocks():
+        done += len(block)
+        yield block
+        if progress is not None:
+            progress(Progress(done, None if raw.compressed else raw.size, raw.path))
 
 
 def _given(blocks: list[bytes]) -> Iterator[bytes]:

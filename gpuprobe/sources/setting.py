@@ -400,19 +400,21 @@ def _is_document(lines: Sequence[str]) -> bool:
 def in_patch(before: Sequence[str]) -> bool:
     """True if a line stands in a hunk of a patch that somebody quotes in an issue or a review.
 
-    A fence named `diff` alone is not enough: reporters use it to colour their logs.
+    A fence named `diff` alone is not enough: reporters use it to colour their logs. Changed lines
+    in it that are no log's show a patch.
 
     Args:
         before: The lines before it, nearest first, as they stand.
     """
+    changed = 0
     for line in before:
         text = line.strip()
-        if text in ("```", "````", "~~~"):
-            return False
         if _HUNK.match(text):
             return True
-        if text.startswith(("```", "````", "~~~")):
-            return False
+        if text.startswith(("```", "~~~")):
+            return text.lstrip("`~").startswith(("diff", "patch")) and changed >= 2
+        if text[:1] in ("+", "-") and text[1:].strip() and not _LOG_LINE.match(text[1:]):
+            changed += 1
     return False
 
 

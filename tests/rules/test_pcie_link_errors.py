@@ -58,7 +58,7 @@ def test_an_uncorrectable_error_with_the_device_still_there_is_link_trouble() ->
     )
 
     assert (first(text).kind, first(text).certainty) == (KIND, Certainty.CONFIRMED)
-    assert "an uncorrectable PCIe error" in first(text).summary
+    assert "uncorrectable PCIe error" in first(text).summary
 
 
 def test_a_narrow_link_is_never_the_answer() -> None:

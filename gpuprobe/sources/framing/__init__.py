@@ -7,6 +7,7 @@ wrong guess never loses text, since what no framing understands stays in the mes
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from gpuprobe.clock import Stamp
 from gpuprobe.sources.framing import (
@@ -169,6 +170,7 @@ def _merge(layers: list[Peeled], message: str, line: int | None, raw: str) -> Re
         framing=framing,
         quoted=quoted,
         ref=ref,
+        ordinal=(line or 0) if lineless else 0,
     )
 
 
@@ -190,8 +192,15 @@ def peel_lines(lines: Iterable[tuple[int, str]], name: str = "text") -> Iterator
     Args:
         lines: Number and text of each.
         name: The input's format, as `sniff` says it; in `journal-export` and `journal-json` an
-            entry may span lines, which are then read together.
+            entry may span lines, which are then read together. Records of `journal-binary` have a
+            cursor instead of a line.
     """
+    if name == "journal-binary":
+        for number, text in lines:
+            for record in peel(number, text):
+                # The line is one that journalctl wrote just now: nobody can look there.
+                yield replace(record, line=None, ordinal=number)
+        return
     if name == "journal-export":
         found = blocks.export_entries(lines)
     elif name == "journal-json":

@@ -13,7 +13,7 @@ from gpuprobe.sources.record import Window
 from gpuprobe.sources.wording.base import Family, Pattern, Reading
 
 _OTHER_XIDS = re.compile(
-    r"BOOTP|DHCP|\bRPC\b|\bNFS|nfs4|sunrpc|\bdhc|transaction|binlog|relfrozenxid|\bXA\b|postgres|"
+    r"BOOTP|DHCP|\bRPC\b|\bNFS|nfs4|sunrpc|\bdhc|transaction|binlog|\bxm(?:in|ax)\b|vacuum|relfrozenxid|\bXA\b|postgres|"
     r"autovacuum|wraparound|commit|mysql|mariadb|X11|XIDs? of|window id|xid cache",
     re.IGNORECASE,
 )

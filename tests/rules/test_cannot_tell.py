@@ -1,0 +1,69 @@
+"""When something failed and nothing decides what."""
+
+from __future__ import annotations
+
+from _judging import findings, first, kinds, only, pci, unchecked
+
+from gpuprobe.diagnosis import Kind, Role
+
+KIND = Kind.CANNOT_TELL
+
+
+def test_a_cuda_error_that_fits_both_cannot_be_told() -> None:
+    """The sentence quotes the error, names no device and asks for the kernel log."""
+    verdict = only("RuntimeError: CUDA error: unspecified launch failure\n")
+
+    assert (verdict.kind, verdict.certainty) == (KIND, None)
+    assert pci(verdict) is None
+    assert "unspecified launch failure" in verdict.summary
+    assert "journalctl -k" in unchecked(verdict)
+
+
+def test_with_an_empty_handed_kernel_log_the_kernel_log_is_not_asked_for() -> None:
+    """A kernel log that says nothing was looked at all the same."""
+    verdict = only(
+        "[  100.000000] nvidia 0000:1a:00.0: enabling device (0140 -> 0142)\n"
+        "RuntimeError: CUDA error: unspecified launch failure\n"
+    )
+
+    assert verdict.kind is KIND
+    assert "the kernel log" not in unchecked(verdict)
+
+
+def test_only_somebody_s_words_are_context_and_prove_nothing() -> None:
+    """Prose about an Xid gives a finding that says it is prose, and no Xid."""
+    verdict = only("My GPU crashed with Xid 79 yesterday when I was training, what can I do?\n")
+
+    assert verdict.kind is KIND
+    assert verdict.xids == ()
+    assert [item.role for item in verdict.evidence] == [Role.CONTEXT]
+    assert "line 1" in verdict.summary
+
+
+def test_an_unknown_xid_is_not_harmless() -> None:
+    """A number that no table holds is named."""
+    verdict = first("[  100.000000] NVRM: Xid (PCI:0000:1a:00): 996, pid=1, name=a, something new\n")
+
+    assert verdict.kind is KIND
+    assert verdict.xids == (996,)
+
+
+def test_an_engine_that_died_without_a_word_cannot_be_told() -> None:
+    """A worker's end alone decides nothing."""
+    assert kinds("[2027-01-05|10:00:00|FrontendAPI] ERROR    Backend supervisor: backend worker moe-TP0-scheduler exited\n") == [KIND]
+
+
+def test_what_another_finding_explains_is_not_told_twice() -> None:
+    """With a cause at hand there is no second verdict that it cannot be told."""
+    text = (
+        "[  100.000000] NVRM: Xid (PCI:0000:1a:00): 79, GPU has fallen off the bus.\n"
+        "RuntimeError: CUDA error: unspecified launch failure\n"
+    )
+
+    assert kinds(text) == [Kind.DEVICE_LEFT_BUS]
+    assert findings(KIND, text)
+
+
+def test_quiet_text_gives_nothing() -> None:
+    """A healthy log has no finding."""
+    assert findings(KIND, "INFO:     Application startup complete.\nINFO: 200 OK\n") == []

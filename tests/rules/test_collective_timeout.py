@@ -1,0 +1,42 @@
+"""When a collective waited in vain."""
+
+from __future__ import annotations
+
+from _judging import findings, first, kinds, lines, only
+
+from gpuprobe.diagnosis import Certainty, Kind, Role
+
+KIND = Kind.COLLECTIVE_TIMEOUT
+WATCHDOG = "[rank3]:[E105 10:11:12.123456789 ProcessGroupNCCL.cpp:632] [Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=771, OpType=ALLREDUCE, NumelIn=1048576, NumelOut=1048576, Timeout(ms)=600000) ran for 600021 milliseconds before timing out.\n"
+
+
+def test_the_watchdog_is_a_finding_with_rank_and_limit() -> None:
+    """Rank, operation and time limit are in the sentence."""
+    verdict = only(WATCHDOG)
+
+    assert verdict.kind is KIND
+    assert "rank 3" in verdict.summary
+    assert "ALLREDUCE" in verdict.summary
+    assert "600 s" in verdict.summary
+
+
+def test_a_peer_that_went_away_is_likely() -> None:
+    """A broken connection to a peer is no timeout."""
+    (found,) = findings(KIND, "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.\n")
+
+    assert found.certainty in (Certainty.LIKELY, Certainty.POSSIBLE)
+    assert "peer" in found.summary.lower()
+
+
+def test_a_config_flag_is_no_timeout() -> None:
+    """A setting that holds the word says nothing."""
+    assert findings(KIND, "INFO 01-05 10:00:00 config.py:88] distributed_timeout=600 nccl_timeout=1800\n") == []
+
+
+def test_behind_a_lost_gpu_it_is_a_consequence() -> None:
+    """The ranks wait because a GPU is gone."""
+    verdict = first("[  100.000000] NVRM: Xid (PCI:0000:1a:00): 79, GPU has fallen off the bus.\n" + WATCHDOG)
+
+    assert verdict.kind is Kind.DEVICE_LEFT_BUS
+    assert lines(verdict, Role.CONSEQUENCE) == [2]
+    assert KIND not in kinds("[  100.000000] NVRM: Xid (PCI:0000:1a:00): 79, GPU has fallen off the bus.\n" + WATCHDOG)

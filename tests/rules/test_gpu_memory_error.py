@@ -1,0 +1,54 @@
+"""When the GPU's memory is at fault."""
+
+from __future__ import annotations
+
+from _judging import findings, kinds, only, pci
+
+from gpuprobe.diagnosis import Certainty, Kind
+
+KIND = Kind.GPU_MEMORY_ERROR
+DBE = "[  300.000000] NVRM: Xid (PCI:0000:1a:00): 48, pid=9, name=train, DBE (double bit error) detected at physical address 0x12340\n"
+REMAP = "[  300.000000] NVRM: Xid (PCI:0000:1a:00): 63, pid=9, name=train, Row Remapper: New row marked for remapping, reset gpu to activate.\n"
+
+
+def test_a_double_bit_error_confirms_it() -> None:
+    """Xid 48 names the GPU."""
+    verdict = only(DBE)
+
+    assert (verdict.kind, verdict.certainty) == (KIND, Certainty.CONFIRMED)
+    assert pci(verdict) == "0000:1a:00.0"
+
+
+def test_a_repair_alone_is_only_possible() -> None:
+    """Xid 63 records that a row will be remapped."""
+    assert only(REMAP).certainty is Certainty.POSSIBLE
+
+
+def test_two_gpus_are_two_verdicts() -> None:
+    """Each GPU's memory is its own fault."""
+    text = DBE + DBE.replace("1a:00", "1b:00").replace("300.0", "900.0")
+
+    assert kinds(text) == [KIND, KIND]
+
+
+def test_a_contained_error_is_tagged() -> None:
+    """Xid 94 alone ends one program: the next steps are for that."""
+    (found,) = findings(KIND, "[  300.000000] NVRM: Xid (PCI:0000:1a:00): 94, pid=9, name=train, Contained: SM (0x1). RST: No, D-RST: No\n")
+
+    assert "contained" in found.tags
+
+
+def test_the_program_s_words_alone_are_likely_and_name_no_gpu() -> None:
+    """CUDA 214 says that some GPU's memory failed."""
+    verdict = only("RuntimeError: CUDA error: uncorrectable ECC error encountered\n")
+
+    assert (verdict.kind, verdict.certainty) == (KIND, Certainty.LIKELY)
+    assert pci(verdict) is None
+
+
+def test_the_host_s_memory_is_not_the_gpu_s() -> None:
+    """EDAC speaks of DIMMs."""
+    text = "[  300.000000] EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0 (channel:1 slot:0)\n"
+
+    assert findings(KIND, text) == []
+    assert KIND not in kinds(text)

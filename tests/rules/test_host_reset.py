@@ -1,0 +1,55 @@
+"""When the whole machine went down."""
+
+from __future__ import annotations
+
+from _judging import findings, kinds, only
+
+from gpuprobe.diagnosis import Certainty, Kind
+
+KIND = Kind.HOST_RESET
+CUT = (
+    "-- Boot 11112222333344445555666677778888 --\n"
+    "Jan 05 10:00:00 box kernel: Linux version 6.12.0 (a@b)\n"
+    "Jan 05 11:00:00 box systemd[1]: Started vllm.service - engine.\n"
+    "-- Boot 99990000aaaabbbbccccddddeeeeffff --\n"
+    "Jan 05 11:30:00 box kernel: Linux version 6.12.0 (a@b)\n"
+    "Jan 05 11:30:02 box systemd-journald[300]: File /var/log/journal/x/system.journal corrupted or uncleanly shut down, renaming and replacing.\n"
+    "Jan 05 11:30:03 box kernel: EXT4-fs (nvme0n1p2): recovery complete\n"
+)
+
+
+def test_an_unclean_journal_and_a_recovered_file_system_are_likely() -> None:
+    """Two signs at the start of the next boot, and no shutdown before."""
+    verdict = only(CUT)
+
+    assert (verdict.kind, verdict.certainty) == (KIND, Certainty.LIKELY)
+
+
+def test_an_orderly_shutdown_is_none() -> None:
+    """With a shutdown before it, a sign alone is not enough."""
+    text = CUT.replace(
+        "-- Boot 9999", "Jan 05 11:29:00 box systemd-logind[8]: The system will reboot now!\n-- Boot 9999"
+    ).replace("Jan 05 11:30:03 box kernel: EXT4-fs (nvme0n1p2): recovery complete\n", "")
+
+    assert KIND not in kinds(text)
+
+
+def test_the_firmware_s_own_reason_is_telling() -> None:
+    """`Previous system reset reason` needs no second boot among the inputs."""
+    (found,) = findings(KIND, "[    0.300000] x86/amd: Previous system reset reason [0x08000800]: an uncorrected error caused a data fabric sync flood event\n")
+
+    assert found.certainty is Certainty.LIKELY
+
+
+def test_after_a_loss_it_is_a_consequence() -> None:
+    """Somebody cut the power because the GPU was gone."""
+    text = CUT.replace(
+        "-- Boot 9999", "Jan 05 11:20:00 box kernel: NVRM: Xid (PCI:0000:1a:00): 79, GPU has fallen off the bus.\n-- Boot 9999"
+    )
+
+    assert kinds(text) == [Kind.DEVICE_LEFT_BUS]
+
+
+def test_two_clean_boots_are_quiet() -> None:
+    """Boots without an unclean sign are nothing."""
+    assert findings(KIND, "".join(line + "\n" for line in CUT.splitlines()[:5])) == []

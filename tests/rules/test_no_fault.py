@@ -1,0 +1,45 @@
+"""When nothing in the inputs failed."""
+
+from __future__ import annotations
+
+import pytest
+from _judging import only, unchecked
+
+from gpuprobe.diagnosis import Kind, Role
+
+
+def test_a_healthy_log_has_no_fault_and_says_what_it_did_not_see() -> None:
+    """No certainty, no device, and the kernel log under not checked."""
+    verdict = only("INFO:     Uvicorn running on http://0.0.0.0:8000\nINFO:     200 OK\n")
+
+    assert (verdict.kind, verdict.certainty, verdict.device) == (Kind.NO_FAULT, None, None)
+    assert "the kernel log" in unchecked(verdict)
+    assert verdict.next_steps == ()
+
+
+def test_an_empty_input_has_no_fault() -> None:
+    """Nothing was read, so nothing failed in it."""
+    assert only("").kind is Kind.NO_FAULT
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Jul 01 09:00:00 h dhclient[9]: DHCPACK of 192.0.2.4 from 192.0.2.1 (xid=0x79)\n",
+        "Jul 01 09:00:00 h kernel: e1000e 0000:00:1f.6 eno1: NIC Link is Down\n",
+        "Jul 01 09:00:00 h bluetoothd[4]: 00:00:5E:00:53:01: link down\n",
+        "[    3.000000] nvidia-nvlink: Nvlink Core is being initialized, major device number 235\n",
+    ],
+    ids=["dhcp", "network", "bluetooth", "nvlink-core"],
+)
+def test_lookalikes_are_no_fault(text: str) -> None:
+    """Words that only look like a GPU's fault are quiet."""
+    assert only(text).kind is Kind.NO_FAULT
+
+
+def test_errors_of_other_devices_are_shown_as_context() -> None:
+    """A disk's AER is quoted, and said to be none of the GPU's."""
+    verdict = only("[  100.000000] nvme 0000:03:00.0: PCIe Bus Error: severity=Correctable, type=Physical Layer, (Receiver ID)\n")
+
+    assert verdict.kind is Kind.NO_FAULT
+    assert [item.role for item in verdict.evidence] == [Role.CONTEXT]
