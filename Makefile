@@ -23,6 +23,8 @@ demo: $(STAMP) ## Diagnose an example incident; no GPU needed
 	@$(BIN)/gpuprobe diagnose examples/left-the-bus; code=$$?; \
 	echo; echo "(exit code $$code: 79 is the code for a GPU that left the bus)"; \
 	test $$code -eq 79
+	@echo; echo "The same CUDA error on a healthy H200, recorded there (examples/healthy-trap):"
+	@$(BIN)/gpuprobe diagnose -q examples/healthy-trap; test $$? -eq 1
 
 test: $(STAMP) ## Run the tests; no GPU, root or network needed
 	$(BIN)/pytest -q -n auto

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gpuprobe.api import diagnose, diagnose_text
+    from gpuprobe.api import diagnose, diagnose_text, timelines
     from gpuprobe.diagnosis import Certainty, Diagnosis, Evidence, Kind, Role, Verdict
     from gpuprobe.errors import GpuprobeError
     from gpuprobe.identity import PciAddress
@@ -32,6 +32,7 @@ __all__ = [
     "__version__",
     "diagnose",
     "diagnose_text",
+    "timelines",
 ]
 
 _HOMES = {
@@ -47,6 +48,7 @@ _HOMES = {
     "Verdict": "diagnosis",
     "diagnose": "api",
     "diagnose_text": "api",
+    "timelines": "api",
 }
 
 

@@ -80,7 +80,7 @@ def _newest_incident(
     readings: list[Reading], unreadable: list[Input], options: Options
 ) -> Diagnosis:
     """The newest boot of this machine that holds a fault, with its units' lines around it."""
-    timeline = timelines(readings, options)[0]
+    timeline = join_readings(readings, options)[0]
     boots = list(dict.fromkeys(timeline.boot_of(event) for event in timeline.events))
     if options.boot is not None or not boots:
         return diagnose_readings(readings, options, unreadable=unreadable)
@@ -104,6 +104,31 @@ def _newest_incident(
     found = diagnose_readings(readings, options, unreadable=unreadable)
     first, *rest = found.inputs
     return replace(found, inputs=(replace(first, notes=(*first.notes, note)), *rest))
+
+
+def timelines(
+    *paths: str | Path, options: Options | None = None, stdin: BinaryIO | None = None
+) -> list[Timeline]:
+    """What saved logs say, in order, before anything is judged.
+
+    Args:
+        paths: As for `diagnose`, at least one.
+        options: How to read them.
+        stdin: What `-` reads.
+
+    Returns:
+        One timeline a host; `Timeline.to_frame` gives its events as a pandas frame.
+
+    Raises:
+        InputUnreadableError: None of the inputs could be read.
+        UsageError: An option names no time, zone or address.
+    """
+    options = options or Options()
+    given = open_inputs([str(path) for path in paths], stdin=stdin)
+    readings, unreadable = read(given, options)
+    if not readings:
+        raise _nothing_read(unreadable, of_machine=False)
+    return join_readings(readings, options)
 
 
 def diagnose_text(text: str, *, options: Options | None = None) -> Diagnosis:
@@ -147,7 +172,7 @@ def read(
     return readings, unreadable
 
 
-def timelines(readings: Sequence[Reading], options: Options) -> list[Timeline]:
+def join_readings(readings: Sequence[Reading], options: Options) -> list[Timeline]:
     """One timeline a host, with the clocks of its inputs joined."""
     events: list[Event] = [event for reading in readings for event in reading.events]
     inputs = {reading.input.path: reading.input for reading in readings}
@@ -178,7 +203,7 @@ def diagnose_readings(
     readings: Sequence[Reading], options: Options, *, unreadable: Sequence[Input] = ()
 ) -> Diagnosis:
     """Judge what was read: the gravest host first, the others whole beside it."""
-    diagnoses = [judge(timeline) for timeline in timelines(readings, options)]
+    diagnoses = [judge(timeline) for timeline in join_readings(readings, options)]
     diagnoses.sort(key=lambda diagnosis: (_GRAVITY.get(diagnosis.answer, 1), diagnosis.host or ""))
     first, *others = diagnoses
     return replace(

@@ -45,7 +45,9 @@ def parse_timezone(text: str) -> tzinfo:
     """
     if match := _OFFSET.match(text.strip()):
         sign = -1 if match[1] == "-" else 1
-        return timezone(sign * timedelta(hours=int(match[2]), minutes=int(match[3] or 0)))
+        offset = sign * timedelta(hours=int(match[2]), minutes=int(match[3] or 0))
+        if abs(offset) < timedelta(days=1):
+            return timezone(offset)
     try:
         return ZoneInfo(text.strip())
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:

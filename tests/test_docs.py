@@ -87,16 +87,29 @@ def test_python_in_the_library_page_runs(monkeypatch: pytest.MonkeyPatch, capsys
     assert "GPU 0000:04:00.0 left the bus" in capsys.readouterr().out
 
 
-def test_the_pandas_example_gives_fixed_types() -> None:
-    """One row a line of evidence, with the documented columns."""
+def test_the_pandas_example_shows_the_xids(capsys) -> None:
+    """It reads an incident and prints the Xids with their lines."""
+    example = runpy.run_path(str(ROOT / "examples" / "timeline_to_pandas.py"))
+
+    example["main"]([ROOT / "examples" / "left-the-bus"])
+
+    shown = capsys.readouterr().out
+    assert "lathe: " in shown
+    assert "0000:04:00.0" in shown
+
+
+def test_the_frame_of_a_timeline_has_the_documented_columns() -> None:
+    """The table in docs/library.md and the frame's dtypes agree."""
     import gpuprobe
 
-    example = runpy.run_path(str(ROOT / "examples" / "timeline_to_pandas.py"))
-    frame = example["evidence_frame"](gpuprobe.diagnose(ROOT / "examples" / "left-the-bus"))
+    (timeline,) = gpuprobe.timelines(ROOT / "examples" / "left-the-bus")
+    dtypes = {name: str(dtype) for name, dtype in timeline.to_frame().dtypes.items()}
 
-    assert "device-left-bus" in set(frame["verdict"])
-    assert str(frame["line"].dtype) == "Int64"
-    assert str(frame["at"].dtype).endswith("UTC]")
+    assert dtypes["at"] == "datetime64[ns, UTC]"
+    assert dtypes["line"] == "Int64"
+    assert dtypes["count"] == "int64"
+    page = (ROOT / "docs" / "library.md").read_text()
+    assert all(f"`{name}`" in page for name in dtypes)
 
 
 @pytest.mark.parametrize(("name", "code"), [("left-the-bus", 79), ("healthy-trap", 1)])

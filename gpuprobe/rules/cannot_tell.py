@@ -16,12 +16,14 @@ from collections.abc import Iterator, Sequence
 
 from gpuprobe.diagnosis import Kind, Role
 from gpuprobe.events import (
+    AerReported,
     ConfigSpaceUnreadable,
     CudaFailed,
     DriverUnusable,
     EngineChanged,
     Event,
     GpuHung,
+    GpuLostReported,
     LossHinted,
     NvmlReturned,
     OtherFailed,
@@ -35,9 +37,7 @@ from gpuprobe.rules.device_left_bus import asked_for
 from gpuprobe.rules.gpu_hang import API_DRIVERS
 from gpuprobe.timeline import Timeline
 
-DEADLY = frozenset(
-    {"worker-exited", "engine-dead", "failed-to-start", "stopping", "cpu-fallback"}
-)
+DEADLY = frozenset({"worker-exited", "engine-dead", "failed-to-start", "stopping", "cpu-fallback"})
 """Life-cycle words that mean an engine is in trouble."""
 
 OPEN_CODES = frozenset({3, 46, 100, 101, 304, 719, 999})
@@ -67,12 +67,19 @@ def _failures(timeline: Timeline) -> Iterator[tuple[Event, str]]:
                 yield event, f"Xid {event.code}, whose meaning is not known: not harmless"
             case ConfigSpaceUnreadable():
                 yield event, "a PCI device that does not answer and may be a GPU"
+            case AerReported(severity="fatal", driver="pcieport") if _ends_nowhere(timeline, event):
+                yield event, "a fatal error at a port; what sits below it is not among the inputs"
             case EngineChanged(what=what) if what in DEADLY:
                 yield event, "the engine stopped working"
             case OtherFailed(what=what) if any(word in what.lower() for word in HARD):
                 yield event, "an error on the GPU's side"
             case _:
                 continue
+
+
+def _ends_nowhere(timeline: Timeline, event: AerReported) -> bool:
+    """Whether no line says what sits below the port that reported its own error."""
+    return not timeline.is_gpu(event.device) and event.device not in timeline.parents().values()
 
 
 def find(timeline: Timeline) -> Sequence[Finding]:
@@ -84,11 +91,7 @@ def find(timeline: Timeline) -> Sequence[Finding]:
         if (not isinstance(event, ConfigSpaceUnreadable) or event.driver == "vfio-pci")
         and not asked_for(timeline, event, event.device)
     ]
-    prose = [
-        event
-        for event in timeline.all_of(ProseMentioned)
-        if event.topic in ("xid", "loss") and event.setting == "prose"
-    ]
+    prose = _spoken_of(timeline)
     if not failures and not prose:
         return []
     if not failures:
@@ -128,20 +131,39 @@ def _summary(timeline: Timeline, root: Event, says: str) -> str:
     return f"It cannot be told what failed {moment(root)}".rstrip() + f": the inputs hold {says}"
 
 
-def _mention_prose(finding: Finding, prose: Sequence[ProseMentioned]) -> None:
+def _spoken_of(timeline: Timeline) -> list[Event]:
+    """What somebody's own sentences say of Xids and losses, in their words or in a log's."""
+    return [
+        event
+        for event in timeline.events
+        if event.setting == "prose"
+        and (
+            (isinstance(event, ProseMentioned) and event.topic in ("xid", "loss"))
+            or isinstance(event, XidReported | GpuLostReported)
+            or (isinstance(event, LossHinted) and event.what in ("no-handle", "status-lost"))
+        )
+    ]
+
+
+def _about(event: Event, otherwise: str) -> str:
+    code = getattr(event, "xid", None) or getattr(event, "code", None)
+    return f"Xid {code}" if code is not None else otherwise
+
+
+def _mention_prose(finding: Finding, prose: Sequence[Event]) -> None:
     if not prose:
         return
     finding.cite(Role.CONTEXT, prose, "somebody's own words, not a log's")
     first = prose[0]
-    about = f"Xid {first.xid}" if first.xid is not None else "a loss"
+    about = _about(first, "a loss")
     line = f"line {first.origin.line}" if first.origin.line else "the text"
     finding.summary += f"; {line} speaks of {about} in prose, and the kernel log would prove it"
     finding.tags.add("prose")
 
 
-def _only_prose(prose: Sequence[ProseMentioned]) -> Finding:
+def _only_prose(prose: Sequence[Event]) -> Finding:
     first = prose[0]
-    about = f"Xid {first.xid}" if first.xid is not None else "a lost GPU"
+    about = _about(first, "a lost GPU")
     line = f"line {first.origin.line}" if first.origin.line else "the text"
     finding = Finding(
         kind=Kind.CANNOT_TELL,

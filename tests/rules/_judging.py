@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from gpuprobe.api import diagnose_text, read, timelines
+from gpuprobe.api import diagnose_text, join_readings, read
 from gpuprobe.diagnosis import Kind, Role, Verdict
 from gpuprobe.options import Options
 from gpuprobe.rules import RULES, Finding
@@ -15,7 +15,7 @@ from gpuprobe.timeline import Timeline
 def timeline_of(text: str) -> Timeline:
     """The timeline of a text that speaks of one machine."""
     readings, _ = read(open_inputs(["-"], stdin=io.BytesIO(text.encode())), Options())
-    (timeline,) = timelines(readings, Options())
+    (timeline,) = join_readings(readings, Options())
     return timeline
 
 

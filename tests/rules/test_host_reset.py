@@ -14,7 +14,7 @@ CUT = (
     "-- Boot 99990000aaaabbbbccccddddeeeeffff --\n"
     "Jan 05 11:30:00 box kernel: Linux version 6.12.0 (a@b)\n"
     "Jan 05 11:30:02 box systemd-journald[300]: File /var/log/journal/x/system.journal corrupted or uncleanly shut down, renaming and replacing.\n"
-    "Jan 05 11:30:03 box kernel: EXT4-fs (nvme0n1p2): recovery complete\n"
+    "Jan 05 11:30:03 box kernel: EXT4-fs (nvme0n1p2): INFO: recovery required on readonly filesystem\n"
 )
 
 
@@ -29,7 +29,7 @@ def test_an_orderly_shutdown_is_none() -> None:
     """With a shutdown before it, a sign alone is not enough."""
     text = CUT.replace(
         "-- Boot 9999", "Jan 05 11:29:00 box systemd-logind[8]: The system will reboot now!\n-- Boot 9999"
-    ).replace("Jan 05 11:30:03 box kernel: EXT4-fs (nvme0n1p2): recovery complete\n", "")
+    ).replace("Jan 05 11:30:03 box kernel: EXT4-fs (nvme0n1p2): INFO: recovery required on readonly filesystem\n", "")
 
     assert KIND not in kinds(text)
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 
 from gpuprobe.events import (
+    DriverUnusable,
     GpuHung,
     GpuLostReported,
     LossHinted,
@@ -98,6 +99,19 @@ def _macos(what: str) -> Callable[[re.Match[str], Window], Reading]:
     return read
 
 
+def _read_mac_panic(match: re.Match[str], window: Window) -> Reading:
+    hung = GpuHung(driver="macos", what="fault", **window.base())
+    # The panic prints what it read of the config space; all ones is a GPU that did not answer.
+    if re.search(r"CFG 0xffffffff|VendorID invalid", window.text):
+        return (hung, LossHinted(what="all-ones", **window.base()))
+    return hung
+
+
+def _read_no_init(match: re.Match[str], window: Window) -> Reading:
+    _, address = _named(window)
+    return DriverUnusable(what="probe-failed", **window.base(address))
+
+
 _AMDGPU = (
     Pattern(
         id="amdgpu-lost",
@@ -180,6 +194,20 @@ _AMDGPU = (
         source="smu_cmn.c",
     ),
     Pattern(
+        id="amdgpu-no-init",
+        needles=("Fatal error during GPU init", "hw_init of IP block"),
+        regex=re.compile(
+            r"(?:amdgpu|radeon|drmn\d+)\b.{0,160}(?:Fatal error during GPU init|hw_init of IP block <\w+> failed)"
+        ),
+        read=_read_no_init,
+        examples=(
+            "amdgpu 0000:2d:00.0: amdgpu: Fatal error during GPU init",
+            "[drm:amdgpu_device_init [amdgpu]] *ERROR* hw_init of IP block <gfx_v10_0> failed -22",
+        ),
+        near=("Fatal error during GPU initialisation of the game",),
+        source="amdgpu_device.c, amdgpu_kms.c",
+    ),
+    Pattern(
         id="amdgpu-mes",
         needles=("MES failed to respon", "failed to halt cp", "SMU: I'm not done"),
         regex=re.compile(r"MES failed to respon|failed to halt cp|SMU: I'm not done"),
@@ -206,6 +234,20 @@ _OTHERS = (
         source="drivers/gpu/drm/drm_drv.c",
     ),
     Pattern(
+        id="xe-job",
+        needles=("Timedout job", "Engine reset: engine_class", "ngine reset request failed"),
+        regex=re.compile(
+            r"\b(?:xe|\[drm)\b.{0,160}(?:Timedout job: seqno|Engine reset: (?:engine_class|guc_id)|engine reset request failed on)"
+        ),
+        read=_hung("ring-timeout"),
+        examples=(
+            "xe 0000:03:00.0: [drm] Tile0: GT0: Timedout job: seqno=41, lrc_seqno=41, guc_id=7, flags=0x0 in python3 [3121]",
+            "xe 0000:03:00.0: [drm] GT0: Engine reset: engine_class=rcs, logical_mask: 0x1, guc_id=19",
+        ),
+        near=("scheduler: Timedout job: seqno was never set",),
+        source="drivers/gpu/drm/xe/xe_guc_submit.c",
+    ),
+    Pattern(
         id="xe-wedged",
         needles=("Xe has declared device",),
         regex=re.compile(r"Xe has declared device \S+ as wedged"),
@@ -218,9 +260,19 @@ _OTHERS = (
     ),
     Pattern(
         id="i915-hang",
-        needles=("GPU HANG", "Failed to reset chip", "esetting chip for"),
+        needles=(
+            "GPU HANG",
+            "Failed to reset chip",
+            "esetting chip",
+            "for hang on",
+            "for preemption time out",
+            "ngine reset failed",
+            "CT: No response for request",
+            "invalidation response timed out",
+        ),
         regex=re.compile(
-            r"\b(?:i915|xe|\[drm)\b.{0,160}(?:GPU HANG|Failed to reset chip|[Rr]esetting chip for)|GPU HANG: ecode"
+            r"\b(?:i915|xe|\[drm)\b.{0,160}(?:GPU HANG|Failed to reset chip|[Rr]esetting (?:chip|[a-z]{3,4}\d+) (?:for|after)|Engine reset failed on"
+            r"|CT: No response for request|(?:tlb|TLB) invalidation response timed out)|GPU HANG: ecode"
         ),
         read=lambda match, window: (
             _hung("wedged", recovered=False) if "Failed" in match.group() else _hung("reset")
@@ -229,6 +281,8 @@ _OTHERS = (
             "i915 0000:00:02.0: [drm] GPU HANG: ecode 12:1:85dffffb, in chrome [4321]",
             "i915 0000:00:02.0: [drm] *ERROR* Failed to reset chip.",
             "i915 0000:00:02.0: [drm] Resetting chip for stopped heartbeat on rcs0",
+            "i915 0000:00:02.0: Resetting vcs0 for hang on vcs0",
+            "i915 0000:03:00.0: [drm] *ERROR* GT0 [GUC COMMUNICATION] CT: No response for request 0x5506 (fence 21)",
         ),
         near=("Setting i915.reset=1 after a hang",),
         source="drivers/gpu/drm/i915",
@@ -258,6 +312,17 @@ _OTHERS = (
         ),
         near=("nouveau 0000:01:00.0: DRM: VRAM: 2048 MiB",),
         source="drivers/gpu/drm/nouveau",
+    ),
+    Pattern(
+        id="macos-gpu-panic",
+        needles=("GPU Panic: ",),
+        regex=re.compile(r"GPU Panic: (?:mux-regs|\[<None>\]|NVRM\[|[A-Z]\w+).{0,400}"),
+        read=_read_mac_panic,
+        examples=(
+            'panic(cpu 2 caller 0xffffff7f8b9a0000): "GPU Panic: mux-regs 4 3 7f 0 0 0 severity 3 WS-ready 1 : NVRM[0/1:0:0]: Read Error 0x00000110: CFG 0xffffffff 0xffffffff 0xffffffff, BAR0 0xc0000000"',
+        ),
+        near=("how to fix a GPU Panic: 3 tips",),
+        source="AppleGraphicsControl, GPUPanic.cpp, as panic reports print it",
     ),
     Pattern(
         id="macos-fence-timeout",

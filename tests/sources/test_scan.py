@@ -1,0 +1,389 @@
+"""The first pass changes no answer: events with it and without it are the same."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gpuprobe.sources import regions, repeats
+from gpuprobe.sources.ingest import Ingest, Reading
+from gpuprobe.sources.inputs import RawInput, open_inputs
+from gpuprobe.sources.needles import HIDING, NEEDLES, HyperscanMatcher, PlainMatcher
+from gpuprobe.sources.scan import Scan, scan
+from gpuprobe.sources.wording import FAMILIES
+
+PROJECT = Path(__file__).parents[2]
+FIXTURES = sorted(
+    path
+    for folder in ("examples", "tests/data", "tests/incidents")
+    for path in (PROJECT / folder).rglob("*")
+    if path.is_file() and path.suffix not in (".py", ".json")
+)
+
+QUIET = (
+    "systemd[1]: Finished man-db.service - Daily man-db regeneration.",
+    "kernel: usb 1-4: new full-speed USB device number 9 using xhci_hcd",
+    "sshd[4121]: Connection closed by 192.0.2.17 port 40112 [preauth]",
+    "",
+    "plain words without any prefix",
+    "Überhitzung? Nein – alles in Ordnung … ✓",
+)
+LOUD = (
+    "kernel: NVRM: Xid (PCI:0000:41:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
+    "kernel: NVRM: Xid (PCI:0000:41:00): 31, pid=5150, name=python3, Ch 00000008, intr 00000000.",
+    "kernel: pcieport 0000:40:01.1: AER: Correctable error message received from 0000:41:00.0",
+    "kernel: nvidia 0000:41:00.0: PCIe Bus Error: severity=Correctable, type=Physical Layer, (Receiver ID)",
+    "kernel: nvidia 0000:41:00.0:   device [10de:2684] error status/mask=00000001/0000a000",
+    "kernel: nvidia 0000:41:00.0:    [ 0] RxErr                  (First)",
+    "kernel: pcieport 0000:40:01.1: pciehp: Slot(3): Link Down",
+    "kernel: Out of memory: Killed process 811 (python3) total-vm:9kB, anon-rss:7kB, file-rss:0kB",
+    "trainer[77]: RuntimeError: CUDA error: unspecified launch failure",
+    "trainer[77]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB.",
+    "kernel: Linux version 6.8.0-60-generic (build@lab) #63 SMP",
+    "I think the GPU has fallen off the bus, my card was lost",
+)
+HIDDEN = (
+    "kernel: NVRM: X\x1b[31mid\x1b[0m (PCI:0000:41:00): 79, GPU has fal\x00len off the bus.",
+    "kernel: NVRM: X\u200eid X\u202eid (PCI:0000:41:00): 79, GPU has fallen off the bus.",
+    "kernel: NVRM: <b>Xi</b>d (PCI:0000:41:00): 79, GPU has fallen&nbsp;off the bus.",
+    "kernel: NVRM: &#88;i&#x64; (PCI:0000:41:00): 79, G&#80;U has fallen off the bu&#115;.",
+    "6,901,8812345678,-;NVRM: \\x58id (PCI:0000:41:00): 79, GPU has\\x20fallen off the bus.",
+    '{"log":"NVRM: \\u0058id (PCI:0000:41:00): 79, GPU has fallen off the bus.\\n","stream":"stderr","time":"2025-04-02T10:11:12.5Z"}',
+    '{"message":"RuntimeError: [..\\/third_party\\/gloo\\/gloo\\/transport\\/tcp\\/pair.cc:534] Connection closed by peer [192.0.2.9]:41208","level":"error","time":"2025-04-02T10:11:12Z"}',
+    "kernel: NVRM: X\\u001b[31mid^[[0m (PCI:0000:41:00): 79, GPU has fallen off the bus.",
+    "\x07\x0b\x0c\x1c\x85NVRM: Xid (PCI:0000:41:00): 43\rNVRM: Xid (PCI:0000:41:00): 45",
+)
+
+
+def stamped(number: int, message: str) -> str:
+    """A line of a journal, one second after the line before."""
+    hour, rest = divmod(number, 3600)
+    return f"Apr 02 {hour % 24:02d}:{rest // 60:02d}:{rest % 60:02d} lab-07 {message}"
+
+
+def dmesg(number: int, message: str) -> str:
+    return f"[{number + 12:5d}.{number % 1000:03d}417] {message.removeprefix('kernel: ')}"
+
+
+def docker(number: int, message: str) -> str:
+    time = f"2025-04-02T10:{number // 60 % 60:02d}:{number % 60:02d}.25Z"
+    return json.dumps({"log": message + "\r\n", "stream": "stderr", "time": time})
+
+
+def journal_json(number: int, message: str) -> str:
+    fields: dict[str, object] = {
+        "__REALTIME_TIMESTAMP": str(1743588000000000 + number * 1000000),
+        "_HOSTNAME": "lab-07",
+        "_TRANSPORT": "kernel",
+        "MESSAGE": message if number % 5 else list(message.encode()),
+    }
+    return json.dumps(fields)
+
+
+def journal_pretty(number: int, message: str) -> str:
+    if number % 7 == 3:
+        return (
+            "{\n\t"
+            + journal_json(number, message)[1:-1].replace('": ', '" : ').replace(', "', ',\n\t"')
+            + "\n}"
+        )
+    return journal_json(number, message)
+
+
+def journal_export(number: int, message: str) -> str:
+    return (
+        f"__REALTIME_TIMESTAMP={1743588000000000 + number}\n_TRANSPORT=kernel\nMESSAGE={message}\n"
+    )
+
+
+def html(number: int, message: str) -> str:
+    return f"<span class='l'>{stamped(number, message)}</span><br>"
+
+
+def bare(number: int, message: str) -> str:
+    return message
+
+
+FRAMINGS = (
+    stamped,
+    dmesg,
+    docker,
+    journal_json,
+    journal_pretty,
+    journal_export,
+    html,
+    bare,
+)
+
+
+def cut(data: bytes, sizes: Sequence[int]) -> Iterator[bytes]:
+    """The bytes in blocks of these sizes, over and over."""
+    at = turn = 0
+    while at < len(data):
+        size = sizes[turn % len(sizes)]
+        yield data[at : at + size]
+        at += size
+        turn += 1
+
+
+def read(data: bytes, *, prefilter: bool, sizes: Sequence[int] = (1 << 20,)) -> Reading:
+    return Ingest("case.log", 0).read(Scan(cut(data, sizes), prefilter=prefilter), [])
+
+
+def assert_same(data: bytes, sizes: Sequence[int] = (1 << 20,)) -> Reading:
+    slow, fast = read(data, prefilter=False), read(data, prefilter=True, sizes=sizes)
+    assert slow.events == fast.events
+    assert slow == fast
+    return fast
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> bytes:
+    """A log in one framing: long quiet stretches, and words that matter here and there."""
+    framing = draw(st.sampled_from(FRAMINGS))
+    end = draw(st.sampled_from(["\n", "\r\n", "\n\n"]))
+    messages: list[str] = []
+    for _ in range(draw(st.integers(1, 6))):
+        messages += [draw(st.sampled_from(QUIET))] * draw(st.integers(0, 130))
+        messages += draw(st.lists(st.sampled_from(LOUD + HIDDEN), max_size=3))
+        again = draw(st.sampled_from(LOUD)), draw(st.integers(0, 130))
+        messages += [again[0]] * (again[1] if again[1] > 90 else 0)
+    lines = [framing(number, message) for number, message in enumerate(messages)]
+    data = end.join(lines).encode("utf-8", "surrogatepass")
+    if draw(st.booleans()):
+        data += end.encode()
+    return data
+
+
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(data=logs(), sizes=st.lists(st.integers(1, 5000), min_size=1, max_size=4))
+def test_same_events_in_every_framing_and_block_size(data: bytes, sizes: list[int]) -> None:
+    """However a log is framed and cut into blocks, the first pass changes no event."""
+    assert_same(data, sizes)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    parts=st.lists(
+        st.one_of(
+            st.sampled_from([line.encode() for line in LOUD + HIDDEN]),
+            st.sampled_from(
+                [
+                    b"\n",
+                    b"\r\n",
+                    b"\r",
+                    b"\x00",
+                    b"\x1b[1m",
+                    b"\xc2",
+                    b"\xe2\x80",
+                    b"\xa8",
+                    b"{\n",
+                    b"}\n",
+                    b"\n{ \n",
+                ]
+            ),
+            st.binary(max_size=30),
+        ),
+        max_size=60,
+    ),
+    sizes=st.lists(st.integers(1, 900), min_size=1, max_size=4),
+)
+def test_same_events_in_any_bytes(parts: list[bytes], sizes: list[int]) -> None:
+    """Broken UTF-8, controls and odd line ends change nothing either."""
+    assert_same(b"".join(parts), sizes)
+
+
+@pytest.mark.parametrize("path", FIXTURES, ids=lambda path: str(path.relative_to(PROJECT)))
+def test_same_events_in_fixtures(path: Path) -> None:
+    """Every stored log gives the same with and without the first pass."""
+    for fast, slow in zip(readings(path, True), readings(path, False), strict=True):
+        assert slow == fast
+
+
+def readings(path: Path, prefilter: bool) -> Iterator[Reading]:
+    for raw in open_inputs([path]):
+        if isinstance(raw, RawInput):
+            yield Ingest(raw.path, 0, raw.format).read(scan(raw, prefilter=prefilter), raw.notes)
+
+
+@pytest.mark.parametrize("hidden", HIDDEN)
+def test_hidden_words_are_found(hidden: str) -> None:
+    """Words that are not there as plain bytes are found in the middle of a quiet log."""
+    lines = [stamped(number, QUIET[0]) for number in range(600)]
+    lines[400] = hidden if hidden[0] in "6{" else stamped(400, hidden)
+    assert len(assert_same("\n".join(lines).encode()).events) >= 1
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-8-sig"])
+def test_wide_encodings(encoding: str) -> None:
+    """Text of two or four bytes a character is read whole."""
+    lines = [stamped(number, QUIET[0]) for number in range(300)] + [stamped(300, LOUD[0])]
+    reading = assert_same("\n".join(lines).encode(encoding), [333])
+    assert [event.origin.line for event in reading.events] == [301]
+
+
+def test_needle_at_every_seam() -> None:
+    """A word that two blocks share is found wherever the cut is."""
+    head = "".join(stamped(number, QUIET[1]) + "\n" for number in range(250))
+    line = stamped(250, LOUD[0])
+    data = (head + line + "\n" + head).encode()
+    for place in range(len(head), len(head) + len(line) + 2):
+        blocks = [data[:place], data[place:]]
+        reading = Ingest("case.log", 0).read(Scan(blocks), [])
+        assert [event.origin.line for event in reading.events] == [251]
+
+
+def test_line_numbers_behind_odd_line_ends() -> None:
+    """Skipped lines are numbered as `str.splitlines` numbers them."""
+    text = "".join(
+        f"quiet {n}{end}"
+        for n in range(200)
+        for end in ("\n", "\r", "\r\n", "\x0b", "\u2028", "\x85")
+    )
+    text += "\n" * 400 + LOUD[0]
+    reading = assert_same(text.encode(), [97])
+    assert [event.origin.line for event in reading.events] == [len(text.splitlines())]
+    assert reading.input.lines == len(text.splitlines())
+
+
+def test_long_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line longer than any block is read in the same pieces either way."""
+    monkeypatch.setattr(regions, "LONG_LINE", 3000)
+    monkeypatch.setattr(regions, "HELD_LIMIT", 9000)
+    quiet = [stamped(number, "word " * (number % 700)) for number in range(400)]
+    quiet[120] += "x" * 90_000 + LOUD[0] + "y" * 200_000 + LOUD[1]
+    quiet[330] = LOUD[0]
+    assert_same("\n".join(quiet).encode(), [1999, 64])
+    assert_same(("a" * 150_000 + LOUD[0] + "\r" + "é" * 90_000 + "\r\n" + LOUD[1]).encode(), [1999])
+
+
+def repeated(blocks: int) -> bytes:
+    """AER reports by the thousand, in a log whose host has digits in its name."""
+    lines = []
+    for number in range(blocks):
+        for message in (*QUIET[:3], *LOUD[2:6]):
+            lines.append(stamped(number, message))
+    return "\n".join(lines).encode()
+
+
+def test_repeats_are_counted_unread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the first hundred, lines of one shape are counted without being parsed."""
+    data = repeated(3000)
+    reading = assert_same(data, [40_000])
+    assert len(reading.events) == repeats.REPEATS_KEPT
+    assert sum(event.count for event in reading.events) == 3000
+    last = reading.events[-1].last
+    assert last is not None
+    assert last.line == len(data.splitlines()) - 2
+    skipped: list[int] = []
+    count = repeats.Repeats.skipped
+    monkeypatch.setattr(
+        repeats.Repeats,
+        "skipped",
+        lambda self, number, times, line, text: (
+            skipped.append(times),
+            count(self, number, times, line, text),
+        ),
+    )
+    read(data, prefilter=True, sizes=[40_000])
+    assert sum(skipped) > 7500
+
+
+def test_repeats_begin_anew_at_a_boot() -> None:
+    """What repeats behind a journal's boot mark belongs to the next boot."""
+    mark = b"\n-- Boot 0123456789abcdef0123456789abcdef --\n"
+    again = mark.replace(b"0123", b"4567")
+    reading = assert_same(repeated(900) + mark + repeated(900) + again + repeated(120), [9000])
+    boots = {event.boot for event in reading.events if "Bus Error" in event.origin.text}
+    assert len(boots) == 3
+
+
+def test_repeats_of_two_hosts_stay_apart() -> None:
+    """Only a line's stamps may differ in a repeat: digits of a host's name may not."""
+    one = repeated(400)
+    both = one + b"\n" + one.replace(b"lab-07", b"lab-08") + b"\n" + one
+    reading = assert_same(both, [7000])
+    counts = {
+        host: sum(event.count for event in reading.events if event.host == host)
+        for host in ("lab-07", "lab-08")
+    }
+    assert counts == {"lab-07": 800, "lab-08": 400}
+
+
+def test_both_engines_find_the_same_lines() -> None:
+    """Hyperscan and the plain engine agree on every needle and everything that hides some."""
+    pytest.importorskip("hyperscan")
+    fast, plain = HyperscanMatcher(), PlainMatcher()
+    examples = [
+        line for family in FAMILIES for pattern in family.patterns for line in pattern.examples
+    ]
+    for text in (*NEEDLES, *QUIET, *LOUD, *HIDDEN, *examples):
+        data = b"\n".join((b"quiet", text.encode(), b"quiet", b"a" + text.encode() + b"b"))
+        assert lines_hit(data, fast.hits(data)) == lines_hit(data, plain.hits(data))
+        assert fast.present(text) == plain.present(text)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.binary(max_size=6),
+            st.sampled_from([b"\\", b"&", b"<", b"\xe2\x80", b"Xi", b"d", b"\n"]),
+        )
+    )
+)
+def test_both_engines_agree_on_any_bytes(parts: list[bytes]) -> None:
+    """The engines agree on bytes that mean nothing."""
+    pytest.importorskip("hyperscan")
+    data = b"".join(parts)
+    fast, plain = HYPERSCAN[0].hits(data), PLAIN[0].hits(data)
+    assert lines_hit(data, fast) == lines_hit(data, plain)
+
+
+HYPERSCAN = [HyperscanMatcher()]
+PLAIN = [PlainMatcher()]
+
+
+def lines_hit(data: bytes, ends: list[int]) -> set[int]:
+    assert ends == sorted(ends)
+    return {data.count(b"\n", 0, end - 1) for end in ends}
+
+
+def test_needles_can_be_looked_for_in_bytes() -> None:
+    """A needle is ASCII without the characters that escapes and markup stand for."""
+    for needle in NEEDLES:
+        assert needle.isascii()
+        assert needle.isprintable()
+        assert not set(needle) & set('"\\<&'), needle
+    for mark in repeats.BOOT_MARKS:
+        assert mark in NEEDLES
+
+
+def test_every_example_holds_a_needle_or_hides_one() -> None:
+    """The first pass lets no pattern's example through."""
+    hiding = re.compile(b"|".join(HIDING))
+    engine = PLAIN[0]
+    for family in FAMILIES:
+        for pattern in family.patterns:
+            for example in pattern.examples:
+                assert engine.present(example) or hiding.search(example.encode()), example
+
+
+def test_a_stream_that_is_read_once() -> None:
+    """Standard input is read in one go."""
+    data = repeated(5)
+    (raw,) = open_inputs(["-"], stdin=io.BytesIO(data))
+    assert isinstance(raw, RawInput)
+    reading = Ingest(raw.path, 0).read(scan(raw), [])
+    assert reading.input.lines == len(data.splitlines())
