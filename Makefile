@@ -40,7 +40,7 @@ docs: $(STAMP) ## Make the generated pages anew
 	$(BIN)/python docs/make_pages.py
 
 bench: $(STAMP) ## Measure speed and memory on this machine
-	set -e; for script in $(wildcard benchmarks/bench_*.py); do $(BIN)/python $$script; done
+	$(BIN)/python -m benchmarks
 
 clean: ## Remove the virtual environment and all caches
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gpuprobe.clocks import Clocks, parse_time, parse_timezone
-from gpuprobe.diagnosis import Diagnosis, Input, Kind
+from gpuprobe.diagnosis import Diagnosis, Input, Kind, NotChecked
 from gpuprobe.errors import InputUnreadableError
 from gpuprobe.events import Event
 from gpuprobe.hosts import group_by_host
@@ -206,6 +206,31 @@ def diagnose_readings(
     diagnoses = [judge(timeline) for timeline in join_readings(readings, options)]
     diagnoses.sort(key=lambda diagnosis: (_GRAVITY.get(diagnosis.answer, 1), diagnosis.host or ""))
     first, *others = diagnoses
+    unseen = [
+        NotChecked(item.path, " ".join(item.notes), "give it again when it can be read")
+        for item in unreadable
+    ]
+    verdict = first.verdicts[0]
+    rows = (*verdict.not_checked, *unseen, *_of_no_host(diagnoses))
     return replace(
-        first, inputs=(*first.inputs, *unreadable), other_hosts=tuple(others)
+        first,
+        verdicts=(replace(verdict, not_checked=rows), *first.verdicts[1:]),
+        inputs=(*first.inputs, *unreadable),
+        other_hosts=tuple(others),
     )
+
+
+def _of_no_host(diagnoses: Sequence[Diagnosis]) -> list[NotChecked]:
+    """A row for inputs that name no machine, where several machines are among the inputs."""
+    named = sorted(diagnosis.host for diagnosis in diagnoses if diagnosis.host is not None)
+    loose = [item.path for found in diagnoses if found.host is None for item in found.inputs]
+    if len(named) < 2 or not loose:
+        return []
+    shown = ", ".join(loose[:3]) + (f" and {len(loose) - 3} more" if len(loose) > 3 else "")
+    return [
+        NotChecked(
+            what=f"which machine {shown} belongs to",
+            why=f"it names none, and the inputs know {' and '.join(named[:4])}: it was joined to none",
+            how=f"--host {named[0]}",
+        )
+    ]

@@ -190,7 +190,9 @@ class DriverUnusable(Event):
     Attributes:
         what: `version-mismatch`, `not-loaded`, `no-devices` ("No devices were found"),
             `no-permission`, `bound-elsewhere` (vfio-pci, nouveau, nova), `no-cuda-device`,
-            `container` (no device in the container), `wrong-flavour` (needs the open modules),
+            `container` (no device in the container), `container-setup` (the container could not
+            be given the GPU), `too-old` (driver), `no-library` (libcuda or NVML missing),
+            `unsupported` (GPU too old for the driver), `wrong-flavour` (needs the open modules),
             `probe-failed`, `bar-invalid`, `smi-failed` (couldn't communicate with the driver),
             `fabric` (fabric manager not running), `mps`.
     """
@@ -441,12 +443,14 @@ class OomKilled(Event):
     Attributes:
         pid: Process id. process: Its name. cgroup: True when a cgroup's limit was the reason.
         rss_kib: anon-rss of the killed process, KiB.
+        refused: True where nobody was killed: the host would not give a program memory.
     """
 
     pid: int | None = None
     process: str | None = None
     cgroup: bool = False
     rss_kib: int | None = None
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, TypeVar, overload
 from gpuprobe.clocks import Clocks
 from gpuprobe.diagnosis import Device, Input
 from gpuprobe.events import (
+    AerRecoveryEnded,
     AerReported,
     BootStarted,
     BridgeLinked,
     DeviceIdentified,
+    DpcTriggered,
     Event,
     LinkStateReported,
     Setting,
@@ -186,6 +188,8 @@ class Timeline:
                 and event.limited_by != event.device
             ):
                 found.setdefault(event.device.slot, event.limited_by)
+        for device, port in _broadcasts(self.events):
+            found.setdefault(device, port)
         self._parents = found
         return found
 
@@ -316,6 +320,43 @@ _PROGRAM_EVENTS = frozenset(
     }
 )
 _KERNEL_FORMATS = frozenset({"dmesg", "dmesg-time", "dmesg-iso", "kmsg", "bug-report"})
+
+
+def _broadcasts(events: Sequence[Event]) -> Iterator[tuple[PciAddress, PciAddress]]:
+    """Devices and the port above them, from the kernel's account of one recovery.
+
+    It tells every device below the port, names those without a callback, and names the port last.
+    A log that ends before that has the port's own error just above.
+    """
+    told: list[AerRecoveryEnded] = []
+    port: AerReported | DpcTriggered | None = None
+    for event in events:
+        if not is_evidence(event) or event.device is None:
+            continue
+        if told and not _close(told[-1], event):
+            told = []
+        if port and not _close(port, event):
+            port = None
+        if isinstance(event, AerReported | DpcTriggered):
+            port = event if getattr(event, "driver", "pcieport") == "pcieport" else None
+        elif isinstance(event, AerRecoveryEnded):
+            if event.outcome == "no-callback":
+                told.append(event)
+                if port is not None and port.device and port.device != event.device:
+                    yield event.device.slot, port.device
+            elif event.driver == "pcieport":
+                yield from (
+                    (other.device.slot, event.device)
+                    for other in told
+                    if other.device and other.device != event.device
+                )
+                told = []
+
+
+def _close(first: Event, second: Event) -> bool:
+    """Whether two lines of one input can belong to one report."""
+    gap = (second.origin.line or 0) - (first.origin.line or 0)
+    return first.origin.input == second.origin.input and 0 <= gap <= 24
 
 
 def is_evidence(event: Event) -> bool:

@@ -14,7 +14,9 @@ from gpuprobe.events import BootStarted, Event, Origin
 NOON = datetime(2027, 5, 6, 12, 0, 0)
 
 
-def event(path: str, stamp: Stamp | None, *, host: str | None = None, text: str = "x", line: int = 1) -> Event:
+def event(
+    path: str, stamp: Stamp | None, *, host: str | None = None, text: str = "x", line: int = 1
+) -> Event:
     return BootStarted(origin=Origin(path, line, text, order=(0, line)), stamp=stamp, host=host)
 
 
@@ -33,7 +35,9 @@ def test_an_absolute_stamp_is_its_own_instant() -> None:
     assert Clocks().at(event("a", berlin)) == datetime(2027, 5, 6, 10, 0, tzinfo=UTC)
 
 
-@pytest.mark.parametrize("stamp", [wall(NOON), wall(NOON.replace(tzinfo=UTC), year=False), uptime(5.0), None])
+@pytest.mark.parametrize(
+    "stamp", [wall(NOON), wall(NOON.replace(tzinfo=UTC), year=False), uptime(5.0), None]
+)
 def test_what_is_not_known_is_none(stamp: Stamp | None) -> None:
     """No zone, no year, uptime alone and no stamp give no instant."""
     assert Clocks().at(event("a", stamp)) is None
@@ -78,8 +82,12 @@ def test_two_stamps_that_are_no_zone_apart_are_not_joined() -> None:
 
 def test_a_message_in_two_inputs_joins_uptime_to_the_date() -> None:
     """The same driver line once with uptime and once with a date ties the clocks."""
-    dated = event("kern.log", wall(NOON.replace(tzinfo=UTC)), text="NVRM: Xid (PCI:0000:01:00): 79, gone")
-    counted = event("dmesg.txt", uptime(500.0), text="[  500.000000] NVRM: Xid (PCI:0000:01:00): 79, gone")
+    dated = event(
+        "kern.log", wall(NOON.replace(tzinfo=UTC)), text="NVRM: Xid (PCI:0000:01:00): 79, gone"
+    )
+    counted = event(
+        "dmesg.txt", uptime(500.0), text="[  500.000000] NVRM: Xid (PCI:0000:01:00): 79, gone"
+    )
     later = event("dmesg.txt", uptime(560.0), text="pci 0000:01:00.0: bye", line=2)
     clocks = Clocks()
     clocks.learn([], [dated, counted, later])
@@ -109,14 +117,20 @@ def test_zoneless_stamps_of_one_host_can_be_compared_across_inputs() -> None:
 
 def test_a_zoneless_stamp_is_not_compared_with_an_aware_one() -> None:
     """The offset between them is not known."""
-    assert Clocks().seconds_between(event("a", wall(NOON)), event("a", wall(NOON.replace(tzinfo=UTC)))) is None
+    assert (
+        Clocks().seconds_between(event("a", wall(NOON)), event("a", wall(NOON.replace(tzinfo=UTC))))
+        is None
+    )
 
 
 def test_a_stamp_without_a_year_borrows_its_neighbour_s() -> None:
     """29 February does not stop the comparison either."""
     leap = Stamp("raw", wall=datetime(2000, 2, 29, 12, 0), year_known=False)
 
-    assert Clocks().seconds_between(event("a", leap), event("a", wall(datetime(2027, 3, 1, 12, 0)))) == 86400.0
+    assert (
+        Clocks().seconds_between(event("a", leap), event("a", wall(datetime(2027, 3, 1, 12, 0))))
+        == 86400.0
+    )
 
 
 @pytest.mark.parametrize(
@@ -138,6 +152,8 @@ def test_an_unknown_zone_is_a_usage_error(text: str) -> None:
 def test_times_are_read_in_the_zone_given() -> None:
     """Without a zone of its own a time is in `zone`, else in UTC."""
     assert parse_time("2027-05-06 12:00") == NOON.replace(tzinfo=UTC)
-    assert parse_time("2027-05-06 12:00", parse_timezone("+02:00")).utcoffset() == timedelta(hours=2)
+    assert parse_time("2027-05-06 12:00", parse_timezone("+02:00")).utcoffset() == timedelta(
+        hours=2
+    )
     with pytest.raises(UsageError):
         parse_time("yesterday")

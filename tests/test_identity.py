@@ -58,7 +58,8 @@ def test_functions_of_one_card_share_a_slot() -> None:
 
 
 @pytest.mark.parametrize(
-    ("requester", "address"), [(0x2100, "0000:21:00.0"), (0x00E4, "0000:00:1c.4"), (0xFFFF, "0000:ff:1f.7")]
+    ("requester", "address"),
+    [(0x2100, "0000:21:00.0"), (0x00E4, "0000:00:1c.4"), (0xFFFF, "0000:ff:1f.7")],
 )
 def test_a_requester_id_is_bus_device_function(requester: int, address: str) -> None:
     """AER and DPC print sixteen bits."""

@@ -360,7 +360,9 @@ def test_the_line_in_a_document_is_no_evidence() -> None:
 
 def test_an_unknown_number_is_neither_lost_nor_harmless() -> None:
     """An Xid that nobody documents is said to be unknown."""
-    diagnosis = diagnose_text("[ 8000.500000] NVRM: Xid (PCI:0000:5e:00): 997, pid=1, name=a, what\n")
+    diagnosis = diagnose_text(
+        "[ 8000.500000] NVRM: Xid (PCI:0000:5e:00): 997, pid=1, name=a, what\n"
+    )
 
     assert diagnosis.answer is Kind.CANNOT_TELL
     assert "997" in diagnosis.verdicts[0].summary

@@ -37,10 +37,14 @@ class Lines:
     def __init__(self) -> None:
         self.events: list[Event] = []
 
-    def add(self, kind: type[Event], path: str = "k.log", up: float | None = None, **fields: Any) -> Event:
+    def add(
+        self, kind: type[Event], path: str = "k.log", up: float | None = None, **fields: Any
+    ) -> Event:
         line = len(self.events) + 1
         stamp = None if up is None else Stamp(f"[{up:.6f}]", monotonic_s=up, resolution_s=1e-6)
-        event = kind(origin=Origin(path, line, f"line {line}", order=(0, line)), stamp=stamp, **fields)
+        event = kind(
+            origin=Origin(path, line, f"line {line}", order=(0, line)), stamp=stamp, **fields
+        )
         self.events.append(event)
         return event
 
@@ -159,7 +163,9 @@ def test_a_journal_s_boot_id_is_the_boot_s_name(lines: Lines) -> None:
         (AerReported, {"severity": "correctable", "driver": "amdgpu"}),
     ],
 )
-def test_a_line_that_shows_a_gpu_makes_its_slot_one(lines: Lines, kind: type[Event], fields: dict[str, Any]) -> None:
+def test_a_line_that_shows_a_gpu_makes_its_slot_one(
+    lines: Lines, kind: type[Event], fields: dict[str, Any]
+) -> None:
     """A driver, a class, an Xid: then every function of the slot is a GPU's."""
     lines.add(kind, device=GPU, **fields)
     timeline = lines.timeline()
@@ -200,7 +206,12 @@ def test_a_gpu_is_found_below_every_port_above_it(lines: Lines) -> None:
 def test_aer_and_a_limiting_hop_tie_a_port_to_its_device(lines: Lines) -> None:
     """The port that got a message, and the one that limits a link, lie above the device."""
     lines.add(AerReported, device=GPU, severity="correctable", port=ROOT)
-    lines.add(LinkStateReported, device=PciAddress.parse("0000:51:00.0"), what="limited", limited_by=SWITCH)
+    lines.add(
+        LinkStateReported,
+        device=PciAddress.parse("0000:51:00.0"),
+        what="limited",
+        limited_by=SWITCH,
+    )
 
     assert lines.timeline().parents() == {GPU: ROOT, PciAddress.parse("0000:51:00.0"): SWITCH}
 
@@ -214,7 +225,12 @@ def test_names_of_one_device_are_joined_and_never_guessed(lines: Lines) -> None:
     device = timeline.identify(GPU)
 
     assert device is not None
-    assert (device.pci, device.uuid, device.name, device.index) == (GPU, "GPU-aaaa", "NVIDIA L40S", 2)
+    assert (device.pci, device.uuid, device.name, device.index) == (
+        GPU,
+        "GPU-aaaa",
+        "NVIDIA L40S",
+        2,
+    )
     assert timeline.identify(None) is None
     by_uuid = timeline.identify(None, uuid="GPU-aaaa")
     assert by_uuid is not None

@@ -56,6 +56,7 @@ from gpuprobe.events import (
     XidReported,
 )
 from gpuprobe.identity import PciAddress
+from gpuprobe.rules import xids
 from gpuprobe.rules.base import Finding, Rule, gpu_name, moment
 from gpuprobe.timeline import Timeline
 
@@ -249,11 +250,18 @@ def _support_signs(timeline: Timeline) -> Iterator[Sign]:
             yield Sign(
                 event, event.device, Test.DRIVER, Certainty.LIKELY, words[event.what], event.what
             )
+    for cleanup in xids.blaming(timeline, lambda code: code == LOST_XID):
+        says = "the clean-up of a program's channels names Xid 79"
+        yield Sign(
+            cleanup, cleanup.device, Test.DRIVER, Certainty.LIKELY, says, "rc-all-channels"
+        )
     for fault in timeline.of(AdapterInitFailed, FirmwareFaulted):
         if fault.status == RM_STATUS_LOST:
             says = "the driver gave up with status 0x0f, GPU is lost"
             yield Sign(fault, fault.device, Test.DRIVER, Certainty.LIKELY, says, "status-lost")
 
+
+LOST_XID = 79
 
 CARRIES_ALONE = frozenset({"status-lost", "rc-all-channels", "smu-all-ones"})
 """Supporting words that carry a likely loss when no firmware fault came before them."""

@@ -2,7 +2,8 @@
 
 What proves it:
     The kernel's OOM killer, a cgroup's, systemd-oomd or Kubernetes' OOMKilled, with the process it
-    chose.
+    chose. A program that the host refused memory (Windows' paging file, PyTorch's CPU allocator)
+    makes it likely.
 
 What follows from it:
     The killed process' GPU channels are cleaned up (Xid 45), and its peers see broken connections
@@ -24,19 +25,20 @@ def find(timeline: Timeline) -> Sequence[Finding]:
     kills = list(timeline.of(OomKilled))
     if not kills:
         return []
-    root = kills[0]
+    root = next((kill for kill in kills if not kill.refused), kills[0])
     whose = "A cgroup's memory limit was reached" if root.cgroup else "The host ran out of memory"
     who = f"{root.process or 'a process'}" + (f" (pid {root.pid})" if root.pid else "")
     size = f", which held {root.rss_kib / 1048576:.1f} GiB" if root.rss_kib else ""
+    end = f" and {who}{size}{',' if size else ''} was killed"
+    if root.refused:
+        end = " and refused a program what it asked for"
     finding = Finding(
         kind=Kind.HOST_OUT_OF_MEMORY,
-        certainty=certainty_of(kills, Certainty.CONFIRMED),
-        summary=f"{whose} {moment(root)}".rstrip() + f" and {who}{size}, was killed".replace(
-            ", was", " was" if not size else ", was"
-        ),
+        certainty=certainty_of(kills, Certainty.LIKELY if root.refused else Certainty.CONFIRMED),
+        summary=f"{whose} {moment(root)}".rstrip() + end,
         root=root,
     )
-    finding.cite(Role.PROOF, kills, "killed for memory")
+    finding.cite(Role.PROOF, kills, "memory refused" if root.refused else "killed for memory")
     return [finding]
 
 

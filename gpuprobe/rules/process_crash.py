@@ -7,7 +7,8 @@ What proves it:
 What it is not:
     An explanation. SIGSEGV and SIGBUS without words are also how a cut cubin or a cut launcher in
     a JIT cache ends a program; SIGKILL is mostly the OOM killer or an operator; SIGABRT follows
-    any uncaught C++ exception.
+    any uncaught C++ exception. A process that ends after its CUDA error ends of that error: the
+    crash is then its consequence and no finding.
 """
 
 from __future__ import annotations
@@ -15,14 +16,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuprobe.diagnosis import Certainty, Kind, Role
-from gpuprobe.events import ProcessCrashed
+from gpuprobe.events import CudaFailed, ProcessCrashed
 from gpuprobe.rules.base import Finding, Rule, certainty_of, moment
 from gpuprobe.timeline import Timeline
+
+NEAR_S = 300.0
+"""An engine may take minutes from its CUDA error to its end: workers are waited for."""
 
 
 def find(timeline: Timeline) -> Sequence[Finding]:
     """One finding for all crashes."""
-    crashes = list(timeline.of(ProcessCrashed))
+    crashes = [event for event in timeline.of(ProcessCrashed) if not _of_an_error(timeline, event)]
     if not crashes:
         return []
     hard = [event for event in crashes if event.signal != "SIGABRT"] or crashes
@@ -41,6 +45,17 @@ def find(timeline: Timeline) -> Sequence[Finding]:
     finding.cite(Role.PROOF, hard, f"ended by {root.signal}")
     finding.cite(Role.SUPPORT, crashes)
     return [finding]
+
+
+def _of_an_error(timeline: Timeline, crash: ProcessCrashed) -> bool:
+    """Whether a CUDA error of the same run came shortly before the crash."""
+    for error in timeline.of(CudaFailed):
+        if timeline.precedes(crash, error) is not False:
+            continue
+        gap = timeline.seconds_between(error, crash)
+        if timeline.boot_of(error) == timeline.boot_of(crash) and (gap is None or gap <= NEAR_S):
+            return True
+    return False
 
 
 RULE = Rule(Kind.PROCESS_CRASH, find)

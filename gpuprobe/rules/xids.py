@@ -90,7 +90,45 @@ def findings(timeline: Timeline, kind: Kind, sentence: str) -> list[Finding]:
             known = catalog.xid(event.code)
             finding.cite(Role.PROOF, [event], known.name if known else "")
         found.append(finding)
-    return found
+    return found or _blamed(timeline, kind, sentence)
+
+
+def blaming(timeline: Timeline, code: Callable[[int], bool]) -> list[XidReported]:
+    """Xids 45 that name as their cause an Xid of which no line is among the inputs.
+
+    Args:
+        timeline: What the inputs say.
+        code: Whether the Xid that is blamed is wanted.
+    """
+    seen = {event.code for event in timeline.of(XidReported)}
+    return [
+        event
+        for event in timeline.of(XidReported)
+        if event.caused_by is not None and event.caused_by not in seen and code(event.caused_by)
+    ]
+
+
+def _blamed(timeline: Timeline, kind: Kind, sentence: str) -> list[Finding]:
+    """Findings from clean-up lines alone: the log was cut before the Xid they blame."""
+
+    def wanted(code: int) -> bool:
+        known = catalog.xid(code)
+        return known is not None and known.kind is kind
+
+    found: dict[PciAddress | None, Finding] = {}
+    for event in blaming(timeline, wanted):
+        device = event.device.slot if event.device else None
+        if device not in found:
+            found[device] = Finding(
+                kind=kind,
+                certainty=Certainty.LIKELY,
+                summary=f"{gpu_name(device)} {sentence} before {moment(event) or 'this log begins'}: "
+                f"its clean-up names Xid {event.caused_by}",
+                root=event,
+                device=device,
+            )
+        found[device].cite(Role.SUPPORT, [event], f"clean-up that names Xid {event.caused_by}")
+    return list(found.values())
 
 
 def first(timeline: Timeline, events: list[XidReported]) -> XidReported:

@@ -16,7 +16,7 @@ from gpuprobe.clocks import PairedStamps
 from gpuprobe.diagnosis import Input
 from gpuprobe.events import BootStarted, Event, Setting
 from gpuprobe.sources.framing import peel, peel_lines, sniff
-from gpuprobe.sources.needles import matcher
+from gpuprobe.sources.needles import LazyMatcher
 from gpuprobe.sources.record import Record, Window
 from gpuprobe.sources.repeats import REPEATS_KEPT, Collector, Repeats
 from gpuprobe.sources.scan import Scan
@@ -74,11 +74,12 @@ class Ingest:
         self._collector = Collector()
         self._repeats = Repeats(self._collector, path, order)
         self._learns = True
-        self._matcher = matcher()
+        self._matcher = LazyMatcher()
         self._pairs: list[PairedStamps] = []
         self._framings: Counter[str] = Counter()
         self._program_text = False
         self._boot: str | None = None
+        self._notes: list[str] = []
 
     def read(self, scan: Scan, notes: list[str]) -> Reading:
         """All events of the scan, and the input's summary."""
@@ -98,7 +99,7 @@ class Ingest:
                 path=self._path,
                 format=self._format(sniffed),
                 lines=scan.line_count,
-                notes=tuple(dict.fromkeys(notes)),
+                notes=tuple(dict.fromkeys((*notes, *self._notes))),
             ),
             events=self._collector.events,
             paired=self._pairs,
@@ -165,6 +166,8 @@ class Ingest:
             # `-- Boot ID --` names the boot of all lines up to the next such mark.
             marks = event.boot_id or "-- Reboot --" in event.origin.text
             self._boot = event.boot_id if marks else self._boot
+        if event.device is not None and event.device.domain_assumed and not self._notes:
+            self._notes.append("an address without a PCI domain was taken to be in domain 0000")
         if event.boot is None and self._boot is not None:
             event = dataclasses.replace(event, boot=self._boot)
         return self._collector.add(pattern_id, event), event

@@ -43,6 +43,13 @@ HIDING = (
 """What can stand inside words, or for them, so that their bytes are not there to be found."""
 
 
+SHORT_LOG = 400
+"""Messages that are looked at before an engine is made."""
+
+SHORT_BYTES = 40_000
+"""A log of so many bytes is read whole."""
+
+
 class Matcher(Protocol):
     """An engine. One is for one thread."""
 
@@ -124,11 +131,32 @@ class HyperscanMatcher:
         return found
 
 
+class LazyMatcher:
+    """This thread's engine, made when there is enough to look at to be worth it.
+
+    Hyperscan where it can be imported, else the plain one. A short log is over before either
+    would be ready, so its first messages are looked at needle by needle.
+    """
+
+    def __init__(self) -> None:
+        self._left = SHORT_LOG
+
+    def hits(self, data: bytes) -> list[int]:
+        """See `Matcher`."""
+        return _engine().hits(data)
+
+    def present(self, text: str) -> bool:
+        """See `Matcher`."""
+        if self._left > 0:
+            self._left -= 1
+            return any(needle in text for needle in NEEDLES)
+        return _engine().present(text)
+
+
 _local = threading.local()
 
 
-def matcher() -> Matcher:
-    """This thread's engine: Hyperscan, or the plain one where it cannot be imported."""
+def _engine() -> Matcher:
     engine: Matcher | None = getattr(_local, "engine", None)
     if engine is None:
         try:

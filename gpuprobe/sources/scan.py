@@ -7,7 +7,7 @@ from itertools import chain
 
 from gpuprobe.options import Progress
 from gpuprobe.sources.lines import Lines
-from gpuprobe.sources.needles import matcher
+from gpuprobe.sources.needles import SHORT_BYTES, LazyMatcher
 from gpuprobe.sources.raw_input import RawInput
 from gpuprobe.sources.regions import Known, Piece, Regions
 
@@ -56,6 +56,7 @@ class Scan:
             whole: All in one run: the format's entries span lines.
             objects: All from the first lone `{` on in one run: such entries may follow.
         """
+        whole = whole or self._is_short()
         taken, self._taken = self._taken, []
         blocks = chain(_given(taken), self._blocks)
         if not self._prefilter or known is None or whole or self._encoding not in PLAIN_ENCODINGS:
@@ -63,9 +64,17 @@ class Scan:
             yield lines
             self.line_count = lines.line
             return
-        regions = Regions(blocks, matcher(), known, objects=objects)
+        regions = Regions(blocks, LazyMatcher(), known, objects=objects)
         yield from _runs(iter(regions), self._encoding)
         self.line_count = regions.line
+
+    def _is_short(self) -> bool:
+        while sum(map(len, self._taken)) <= SHORT_BYTES:
+            block = next(self._blocks, None)
+            if block is None:
+                return True
+            self._taken.append(block)
+        return False
 
 
 def scan(

@@ -122,7 +122,7 @@ _LINKING = re.compile(
 
 _PROGRAMS_SENTENCE = re.compile(
     r"^(?:(?!(?:[Nn]ote|[Ee]dit|[Uu]pdate|[Tt]itle|[Ss]ummary|[Dd]escription|[Pp]roblem|[Ii]ssue|[Qq]uestion|[Bb]ug|[Ss]tep|[Ss]ubject|[Ff]ix|PS|Q|A|Re)\w*:)[\w.()\[\]/-]+: "
-    r"|terminate called|(?:The|This|An?)(?: [\w-]+){0,2}$)"
+    r"|terminate called|thread '[^']{0,80}' panicked at |called `Result::unwrap\(\)` on |(?:The|This|An?)(?: [\w-]+){0,2}$)"
 )
 """A program's sentence: its component before a colon, or the subject of what the words say."""
 

@@ -286,7 +286,7 @@ def test_values_are_quoted_for_the_shell():
     """A path out of a log cannot start a command of its own."""
     commands = _commands(Kind.JIT_CACHE_CORRUPT, entry="/tmp/a; rm -rf b", cache_dir="/tmp/c d")
     assert "mv '/tmp/a; rm -rf b' '/tmp/a; rm -rf b'.aside" in commands
-    assert "gpuprobe jitcache scan '/tmp/c d'" in commands
+    assert "find '/tmp/c d' -type f -size 0 -ls" in commands
 
 
 @pytest.mark.parametrize("path", ["/tmp/a\x1b[31m", "/tmp/a\nb", "-rf", ""])

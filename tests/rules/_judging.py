@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import io
 
-from gpuprobe.api import diagnose_text, join_readings, read
+from gpuprobe.api import diagnose_text, timelines
 from gpuprobe.diagnosis import Kind, Role, Verdict
-from gpuprobe.options import Options
 from gpuprobe.rules import RULES, Finding
-from gpuprobe.sources.inputs import open_inputs
 from gpuprobe.timeline import Timeline
 
 
 def timeline_of(text: str) -> Timeline:
     """The timeline of a text that speaks of one machine."""
-    readings, _ = read(open_inputs(["-"], stdin=io.BytesIO(text.encode())), Options())
-    (timeline,) = join_readings(readings, Options())
+    (timeline,) = timelines("-", stdin=io.BytesIO(text.encode()))
     return timeline
 
 

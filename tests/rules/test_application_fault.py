@@ -8,7 +8,9 @@ from _judging import findings, first, kinds, lines, only, pci, unchecked
 from gpuprobe.diagnosis import Certainty, Kind, Role
 
 KIND = Kind.APPLICATION_FAULT
-XID43 = "[  511.200000] NVRM: Xid (PCI:0000:1a:00): 43, pid=8800, name=python3, channel 0x00000012\n"
+XID43 = (
+    "[  511.200000] NVRM: Xid (PCI:0000:1a:00): 43, pid=8800, name=python3, channel 0x00000012\n"
+)
 XID31 = "[  511.200000] NVRM: Xid (PCI:0000:1a:00): 31, pid=8800, name=python3, channel 0x00000012, intr 00000000. MMU Fault: ENGINE GRAPHICS GPC0 GPCCLIENT_T1_0 faulted @ 0x7f00_10000000. Fault is of type FAULT_PDE ACCESS_TYPE_VIRT_READ\n"
 XID13 = "[  511.200000] NVRM: Xid (PCI:0000:1a:00): 13, pid=8800, name=python3, Graphics Exception: channel 0x00000012, Class 0000cbc0, Offset 00000510, Data 0017e2ac\n"
 

@@ -42,7 +42,9 @@ def test_only_somebody_s_words_are_context_and_prove_nothing() -> None:
 
 def test_an_unknown_xid_is_not_harmless() -> None:
     """A number that no table holds is named."""
-    verdict = first("[  100.000000] NVRM: Xid (PCI:0000:1a:00): 996, pid=1, name=a, something new\n")
+    verdict = first(
+        "[  100.000000] NVRM: Xid (PCI:0000:1a:00): 996, pid=1, name=a, something new\n"
+    )
 
     assert verdict.kind is KIND
     assert verdict.xids == (996,)
@@ -50,7 +52,9 @@ def test_an_unknown_xid_is_not_harmless() -> None:
 
 def test_an_engine_that_died_without_a_word_cannot_be_told() -> None:
     """A worker's end alone decides nothing."""
-    assert kinds("[2027-01-05|10:00:00|FrontendAPI] ERROR    Backend supervisor: backend worker moe-TP0-scheduler exited\n") == [KIND]
+    assert kinds(
+        "[2027-01-05|10:00:00|FrontendAPI] ERROR    Backend supervisor: backend worker moe-TP0-scheduler exited\n"
+    ) == [KIND]
 
 
 def test_what_another_finding_explains_is_not_told_twice() -> None:

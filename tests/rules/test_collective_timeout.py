@@ -22,7 +22,10 @@ def test_the_watchdog_is_a_finding_with_rank_and_limit() -> None:
 
 def test_a_peer_that_went_away_is_likely() -> None:
     """A broken connection to a peer is no timeout."""
-    (found,) = findings(KIND, "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.\n")
+    (found,) = findings(
+        KIND,
+        "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.\n",
+    )
 
     assert found.certainty in (Certainty.LIKELY, Certainty.POSSIBLE)
     assert "peer" in found.summary.lower()
@@ -30,13 +33,22 @@ def test_a_peer_that_went_away_is_likely() -> None:
 
 def test_a_config_flag_is_no_timeout() -> None:
     """A setting that holds the word says nothing."""
-    assert findings(KIND, "INFO 01-05 10:00:00 config.py:88] distributed_timeout=600 nccl_timeout=1800\n") == []
+    assert (
+        findings(
+            KIND, "INFO 01-05 10:00:00 config.py:88] distributed_timeout=600 nccl_timeout=1800\n"
+        )
+        == []
+    )
 
 
 def test_behind_a_lost_gpu_it_is_a_consequence() -> None:
     """The ranks wait because a GPU is gone."""
-    verdict = first("[  100.000000] NVRM: Xid (PCI:0000:1a:00): 79, GPU has fallen off the bus.\n" + WATCHDOG)
+    verdict = first(
+        "[  100.000000] NVRM: Xid (PCI:0000:1a:00): 79, GPU has fallen off the bus.\n" + WATCHDOG
+    )
 
     assert verdict.kind is Kind.DEVICE_LEFT_BUS
     assert lines(verdict, Role.CONSEQUENCE) == [2]
-    assert KIND not in kinds("[  100.000000] NVRM: Xid (PCI:0000:1a:00): 79, GPU has fallen off the bus.\n" + WATCHDOG)
+    assert KIND not in kinds(
+        "[  100.000000] NVRM: Xid (PCI:0000:1a:00): 79, GPU has fallen off the bus.\n" + WATCHDOG
+    )

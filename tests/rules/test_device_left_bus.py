@@ -70,7 +70,9 @@ def test_what_is_no_proof_never_fires(text: str) -> None:
 
 def test_a_tool_that_asks_nvml_is_a_witness() -> None:
     """GPU_IS_LOST of NVML for a device is a proof."""
-    verdict = first("Unable to determine the device handle for GPU0000:27:00.0: GPU is lost.  Reboot the system to recover this GPU\n")
+    verdict = first(
+        "Unable to determine the device handle for GPU0000:27:00.0: GPU is lost.  Reboot the system to recover this GPU\n"
+    )
 
     assert verdict.kind is KIND
     assert pci(verdict) == "0000:27:00.0"
@@ -78,7 +80,10 @@ def test_a_tool_that_asks_nvml_is_a_witness() -> None:
 
 def test_a_bare_line_is_at_most_likely() -> None:
     """The words alone on a line, with no log around them, may be anybody's print."""
-    verdict = first("the trainer died and then\nGPU has fallen off the bus.\nthat is what it printed\n" + "NVRM: GPU 0000:27:00.0: GPU has fallen off the bus.\n")
+    verdict = first(
+        "the trainer died and then\nGPU has fallen off the bus.\nthat is what it printed\n"
+        + "NVRM: GPU 0000:27:00.0: GPU has fallen off the bus.\n"
+    )
 
     assert verdict.kind in (KIND, Kind.CANNOT_TELL)
     assert verdict.certainty is not Certainty.CONFIRMED
@@ -86,7 +91,9 @@ def test_a_bare_line_is_at_most_likely() -> None:
 
 def test_a_loss_without_an_address_names_no_device() -> None:
     """Where no line says which GPU, none is guessed, and it is at most likely."""
-    verdict = first("Aug 12 03:10:40 box gpuwatch[88]: nvmlDeviceGetUtilizationRates: GPU is lost\n")
+    verdict = first(
+        "Aug 12 03:10:40 box gpuwatch[88]: nvmlDeviceGetUtilizationRates: GPU is lost\n"
+    )
 
     assert verdict.kind is KIND
     assert pci(verdict) is None
@@ -96,7 +103,8 @@ def test_a_loss_without_an_address_names_no_device() -> None:
 def test_clean_up_words_alone_are_likely() -> None:
     """Status 0x0f in the driver's clean-up is support: a likely loss."""
     verdict = first(
-        BOUND + "[ 2751.000000] NVRM: _issueRpcAndWait: rpcSendMessage failed with status 0x0000000f for fn 76!\n"
+        BOUND
+        + "[ 2751.000000] NVRM: _issueRpcAndWait: rpcSendMessage failed with status 0x0000000f for fn 76!\n"
         "[ 2751.100000] NVRM: nvCheckOkFailedNoLog: Check failed: GPU lost from the bus [NV_ERR_GPU_IS_LOST] (0x0000000F) returned from kgraphicsFree()\n"
     )
 
@@ -106,7 +114,10 @@ def test_clean_up_words_alone_are_likely() -> None:
 
 def test_clean_up_words_after_a_proof_are_consequences() -> None:
     """The same words behind an Xid 79 are folded under it."""
-    verdict = only(XID79 + "[ 2751.000000] NVRM: _issueRpcAndWait: rpcSendMessage failed with status 0x0000000f for fn 76!\n")
+    verdict = only(
+        XID79
+        + "[ 2751.000000] NVRM: _issueRpcAndWait: rpcSendMessage failed with status 0x0000000f for fn 76!\n"
+    )
 
     assert lines(verdict, Role.PROOF) == [1]
     assert lines(verdict, Role.CONSEQUENCE) == [2]
@@ -114,7 +125,10 @@ def test_clean_up_words_after_a_proof_are_consequences() -> None:
 
 def test_a_link_that_comes_back_within_a_minute_is_no_loss() -> None:
     """Link Down and Link Up 30 s later is link trouble."""
-    text = BELOW + "[ 2750.000000] pcieport 0000:26:00.0: pciehp: Slot(7): Link Down\n[ 2780.000000] pcieport 0000:26:00.0: pciehp: Slot(7): Link Up\n"
+    text = (
+        BELOW
+        + "[ 2750.000000] pcieport 0000:26:00.0: pciehp: Slot(7): Link Down\n[ 2780.000000] pcieport 0000:26:00.0: pciehp: Slot(7): Link Up\n"
+    )
 
     assert findings(KIND, text) == []
     assert kinds(text)[0] is Kind.PCIE_LINK_ERRORS
@@ -122,7 +136,10 @@ def test_a_link_that_comes_back_within_a_minute_is_no_loss() -> None:
 
 def test_a_link_that_comes_back_after_more_than_a_minute_was_a_loss() -> None:
     """Link Up two minutes later does not undo the loss."""
-    text = BELOW + "[ 2750.000000] pcieport 0000:26:00.0: pciehp: Slot(7): Link Down\n[ 2871.000000] pcieport 0000:26:00.0: pciehp: Slot(7): Link Up\n"
+    text = (
+        BELOW
+        + "[ 2750.000000] pcieport 0000:26:00.0: pciehp: Slot(7): Link Down\n[ 2871.000000] pcieport 0000:26:00.0: pciehp: Slot(7): Link Up\n"
+    )
 
     assert kinds(text)[0] is KIND
 
@@ -165,7 +182,9 @@ def test_config_space_that_answers_later_speaks_for_the_driver() -> None:
 
 def test_all_ones_of_a_card_that_may_sleep_are_at_most_likely() -> None:
     """`rev ff` reads the same for a GPU that is powered down on purpose."""
-    verdict = first("27:00.0 VGA compatible controller [0300]: NVIDIA Corporation GA102 [GeForce RTX 3090] [10de:2204] (rev ff)\n")
+    verdict = first(
+        "27:00.0 VGA compatible controller [0300]: NVIDIA Corporation GA102 [GeForce RTX 3090] [10de:2204] (rev ff)\n"
+    )
 
     assert (verdict.kind, verdict.certainty) == (KIND, Certainty.LIKELY)
 

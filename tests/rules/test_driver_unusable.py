@@ -28,7 +28,9 @@ def test_versions_that_do_not_match_are_named(text: str) -> None:
 
 def test_a_failed_initialisation_is_likely_and_told_with_its_status() -> None:
     """RmInitAdapter says that a GPU could not be started, and its numbers are kept."""
-    verdict = only("[   40.000000] NVRM: GPU 0000:1a:00.0: RmInitAdapter failed! (0x62:0x55:2477)\n")
+    verdict = only(
+        "[   40.000000] NVRM: GPU 0000:1a:00.0: RmInitAdapter failed! (0x62:0x55:2477)\n"
+    )
 
     assert (verdict.kind, verdict.certainty) == (KIND, Certainty.LIKELY)
     assert pci(verdict) == "0000:1a:00.0"
@@ -53,4 +55,10 @@ def test_a_lost_gpu_s_failed_initialisation_is_not_the_driver() -> None:
 
 def test_a_driver_that_loads_is_no_finding() -> None:
     """The module's greeting is healthy."""
-    assert findings(KIND, "[    5.000000] NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build\n") == []
+    assert (
+        findings(
+            KIND,
+            "[    5.000000] NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build\n",
+        )
+        == []
+    )

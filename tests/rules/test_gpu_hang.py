@@ -11,7 +11,9 @@ KIND = Kind.GPU_HANG
 
 def test_xid_109_is_a_hang() -> None:
     """A context switch that never ends hangs the GPU it names."""
-    verdict = only("[  700.000000] NVRM: Xid (PCI:0000:1a:00): 109, pid=33, name=game, Ch 00000044, errorString CTX SWITCH TIMEOUT, Info 0x3c044\n")
+    verdict = only(
+        "[  700.000000] NVRM: Xid (PCI:0000:1a:00): 109, pid=33, name=game, Ch 00000044, errorString CTX SWITCH TIMEOUT, Info 0x3c044\n"
+    )
 
     assert (verdict.kind, verdict.certainty) == (KIND, Certainty.CONFIRMED)
     assert pci(verdict) == "0000:1a:00.0"
@@ -19,7 +21,9 @@ def test_xid_109_is_a_hang() -> None:
 
 def test_amdgpu_ring_timeout_is_a_hang() -> None:
     """Another maker's driver has its own words for it."""
-    verdict = only("[  700.000000] amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=4100, emitted seq=4102\n")
+    verdict = only(
+        "[  700.000000] amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=4100, emitted seq=4102\n"
+    )
 
     assert verdict.kind is KIND
     assert pci(verdict) == "0000:03:00.0"
@@ -35,4 +39,9 @@ def test_device_lost_of_vulkan_alone_decides_nothing() -> None:
 
 def test_a_healthy_line_of_the_driver_is_quiet() -> None:
     """Initialised is no hang."""
-    assert findings(KIND, "[    4.000000] [drm] Initialized amdgpu 3.61.0 for 0000:03:00.0 on minor 1\n") == []
+    assert (
+        findings(
+            KIND, "[    4.000000] [drm] Initialized amdgpu 3.61.0 for 0000:03:00.0 on minor 1\n"
+        )
+        == []
+    )

@@ -33,7 +33,10 @@ def test_two_gpus_are_two_verdicts() -> None:
 
 def test_a_contained_error_is_tagged() -> None:
     """Xid 94 alone ends one program: the next steps are for that."""
-    (found,) = findings(KIND, "[  300.000000] NVRM: Xid (PCI:0000:1a:00): 94, pid=9, name=train, Contained: SM (0x1). RST: No, D-RST: No\n")
+    (found,) = findings(
+        KIND,
+        "[  300.000000] NVRM: Xid (PCI:0000:1a:00): 94, pid=9, name=train, Contained: SM (0x1). RST: No, D-RST: No\n",
+    )
 
     assert "contained" in found.tags
 

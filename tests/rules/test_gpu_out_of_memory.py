@@ -21,16 +21,27 @@ def test_a_refused_allocation_is_confirmed_with_its_sizes() -> None:
 
 def test_a_setting_about_memory_is_quiet() -> None:
     """A flag that holds the word is no refusal."""
-    assert findings(KIND, "INFO: --memory-ratio 0.9 --oom-score 0 out_of_memory_policy=retry\n") == []
+    assert (
+        findings(KIND, "INFO: --memory-ratio 0.9 --oom-score 0 out_of_memory_policy=retry\n") == []
+    )
 
 
 def test_it_explains_the_worker_that_ends_after_it() -> None:
     """The end of the engine is no second finding."""
-    text = TORCH + "[2027-01-05|10:00:00|FrontendAPI] ERROR    Backend supervisor: backend worker moe-TP0-scheduler exited\n"
+    text = (
+        TORCH
+        + "[2027-01-05|10:00:00|FrontendAPI] ERROR    Backend supervisor: backend worker moe-TP0-scheduler exited\n"
+    )
 
     assert kinds(text) == [KIND]
 
 
 def test_the_host_s_killer_is_another_kind() -> None:
     """A process killed for host memory says nothing of GPU memory."""
-    assert findings(KIND, "[  300.000000] Out of memory: Killed process 4242 (python3) total-vm:1kB, anon-rss:1kB, file-rss:0kB\n") == []
+    assert (
+        findings(
+            KIND,
+            "[  300.000000] Out of memory: Killed process 4242 (python3) total-vm:1kB, anon-rss:1kB, file-rss:0kB\n",
+        )
+        == []
+    )

@@ -28,11 +28,17 @@ def test_a_cgroup_s_limit_is_told_apart() -> None:
 
 def test_it_explains_the_clean_up_of_the_killed_process() -> None:
     """Xid 45 and the signal follow from the kill."""
-    text = KILL + "[  301.000000] NVRM: Xid (PCI:0000:1a:00): 45, pid=4242, name=python3, Ch 00000010\n"
+    text = (
+        KILL
+        + "[  301.000000] NVRM: Xid (PCI:0000:1a:00): 45, pid=4242, name=python3, Ch 00000010\n"
+    )
 
     assert kinds(text) == [KIND]
 
 
 def test_free_memory_figures_are_quiet() -> None:
     """A report of memory is no kill."""
-    assert findings(KIND, "[  300.000000] Mem-Info: active_anon:12 inactive_anon:99 isolated_anon:0\n") == []
+    assert (
+        findings(KIND, "[  300.000000] Mem-Info: active_anon:12 inactive_anon:99 isolated_anon:0\n")
+        == []
+    )

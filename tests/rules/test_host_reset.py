@@ -28,15 +28,22 @@ def test_an_unclean_journal_and_a_recovered_file_system_are_likely() -> None:
 def test_an_orderly_shutdown_is_none() -> None:
     """With a shutdown before it, a sign alone is not enough."""
     text = CUT.replace(
-        "-- Boot 9999", "Jan 05 11:29:00 box systemd-logind[8]: The system will reboot now!\n-- Boot 9999"
-    ).replace("Jan 05 11:30:03 box kernel: EXT4-fs (nvme0n1p2): INFO: recovery required on readonly filesystem\n", "")
+        "-- Boot 9999",
+        "Jan 05 11:29:00 box systemd-logind[8]: The system will reboot now!\n-- Boot 9999",
+    ).replace(
+        "Jan 05 11:30:03 box kernel: EXT4-fs (nvme0n1p2): INFO: recovery required on readonly filesystem\n",
+        "",
+    )
 
     assert KIND not in kinds(text)
 
 
 def test_the_firmware_s_own_reason_is_telling() -> None:
     """`Previous system reset reason` needs no second boot among the inputs."""
-    (found,) = findings(KIND, "[    0.300000] x86/amd: Previous system reset reason [0x08000800]: an uncorrected error caused a data fabric sync flood event\n")
+    (found,) = findings(
+        KIND,
+        "[    0.300000] x86/amd: Previous system reset reason [0x08000800]: an uncorrected error caused a data fabric sync flood event\n",
+    )
 
     assert found.certainty is Certainty.LIKELY
 
@@ -44,7 +51,8 @@ def test_the_firmware_s_own_reason_is_telling() -> None:
 def test_after_a_loss_it_is_a_consequence() -> None:
     """Somebody cut the power because the GPU was gone."""
     text = CUT.replace(
-        "-- Boot 9999", "Jan 05 11:20:00 box kernel: NVRM: Xid (PCI:0000:1a:00): 79, GPU has fallen off the bus.\n-- Boot 9999"
+        "-- Boot 9999",
+        "Jan 05 11:20:00 box kernel: NVRM: Xid (PCI:0000:1a:00): 79, GPU has fallen off the bus.\n-- Boot 9999",
     )
 
     assert kinds(text) == [Kind.DEVICE_LEFT_BUS]

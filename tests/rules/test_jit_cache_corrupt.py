@@ -28,7 +28,9 @@ def test_a_traceback_out_of_the_cache_confirms_it() -> None:
 
 def test_broken_json_elsewhere_is_no_cache() -> None:
     """The same exception from a request's body is quiet."""
-    text = TRACE.replace("triton/runtime/cache.py", "app/server/body.py").replace("get_group", "parse")
+    text = TRACE.replace("triton/runtime/cache.py", "app/server/body.py").replace(
+        "get_group", "parse"
+    )
 
     assert findings(KIND, text) == []
     assert KIND not in kinds(text)

@@ -39,7 +39,9 @@ def test_lookalikes_are_no_fault(text: str) -> None:
 
 def test_errors_of_other_devices_are_shown_as_context() -> None:
     """A disk's AER is quoted, and said to be none of the GPU's."""
-    verdict = only("[  100.000000] nvme 0000:03:00.0: PCIe Bus Error: severity=Correctable, type=Physical Layer, (Receiver ID)\n")
+    verdict = only(
+        "[  100.000000] nvme 0000:03:00.0: PCIe Bus Error: severity=Correctable, type=Physical Layer, (Receiver ID)\n"
+    )
 
     assert verdict.kind is Kind.NO_FAULT
     assert [item.role for item in verdict.evidence] == [Role.CONTEXT]

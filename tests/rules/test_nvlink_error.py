@@ -27,7 +27,9 @@ def test_the_peers_reports_are_one_finding() -> None:
 
 def test_a_fatal_sxid_is_the_switch_s() -> None:
     """NVSwitch's own address is in the verdict."""
-    verdict = only("[  900.000000] nvidia-nvswitch1: SXid (PCI:0000:c4:00.0): 20034, Fatal, Link 30 LTSSM Fault Up\n")
+    verdict = only(
+        "[  900.000000] nvidia-nvswitch1: SXid (PCI:0000:c4:00.0): 20034, Fatal, Link 30 LTSSM Fault Up\n"
+    )
 
     assert verdict.kind is KIND
     assert pci(verdict) == "0000:c4:00.0"
@@ -35,7 +37,13 @@ def test_a_fatal_sxid_is_the_switch_s() -> None:
 
 def test_a_non_fatal_sxid_is_quiet() -> None:
     """Links that come up at boot report non-fatal errors."""
-    assert findings(KIND, "[   30.000000] nvidia-nvswitch1: SXid (PCI:0000:c4:00.0): 12028, Non-fatal, Link 32 egress non-posted PRIV error (First)\n") == []
+    assert (
+        findings(
+            KIND,
+            "[   30.000000] nvidia-nvswitch1: SXid (PCI:0000:c4:00.0): 12028, Non-fatal, Link 32 egress non-posted PRIV error (First)\n",
+        )
+        == []
+    )
 
 
 def test_a_lost_gpu_explains_its_peers_reports() -> None:

@@ -84,8 +84,10 @@ def test_a_lower_generation_at_idle_is_healthy() -> None:
 
 def test_corrected_errors_do_not_explain_a_cuda_error() -> None:
     """A link that mends its errors and an engine that dies are two verdicts."""
-    text = BOUND + "".join(corrected(100.0 + s) for s in range(5)) + (
-        "[ 130.000000] vllm: RuntimeError: CUDA error: unspecified launch failure\n"
+    text = (
+        BOUND
+        + "".join(corrected(100.0 + s) for s in range(5))
+        + ("[ 130.000000] vllm: RuntimeError: CUDA error: unspecified launch failure\n")
     )
 
     assert set(kinds(text)) == {KIND, Kind.CANNOT_TELL}

@@ -31,7 +31,9 @@ def test_the_power_limit_at_work_is_normal() -> None:
 
 def test_missing_plugs_are_a_finding() -> None:
     """Xid 54 says that the auxiliary power is not connected."""
-    verdict = only("[    9.000000] NVRM: Xid (PCI:0000:1a:00): 54, Auxiliary power is not connected\n")
+    verdict = only(
+        "[    9.000000] NVRM: Xid (PCI:0000:1a:00): 54, Auxiliary power is not connected\n"
+    )
 
     assert verdict.kind is KIND
 
@@ -46,6 +48,10 @@ def test_under_voltage_of_the_host_is_the_host_s() -> None:
 
 def test_before_a_loss_it_is_the_precursor() -> None:
     """A brake that leads to a loss is no verdict of its own."""
-    text = HEAD + sample(0x80) + "[  900.000000] NVRM: Xid (PCI:0000:1a:00): 79, GPU has fallen off the bus.\n"
+    text = (
+        HEAD
+        + sample(0x80)
+        + "[  900.000000] NVRM: Xid (PCI:0000:1a:00): 79, GPU has fallen off the bus.\n"
+    )
 
     assert kinds(text) == [Kind.DEVICE_LEFT_BUS]

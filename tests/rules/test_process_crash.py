@@ -22,7 +22,13 @@ def test_the_kernel_s_segfault_line_is_a_crash() -> None:
 
 def test_an_exit_status_of_zero_is_none() -> None:
     """A process that ended well is quiet."""
-    assert findings(KIND, "Jan 05 10:00:00 h systemd[1]: vllm.service: Main process exited, code=exited, status=0/SUCCESS\n") == []
+    assert (
+        findings(
+            KIND,
+            "Jan 05 10:00:00 h systemd[1]: vllm.service: Main process exited, code=exited, status=0/SUCCESS\n",
+        )
+        == []
+    )
 
 
 def test_memory_explains_the_killed_process() -> None:

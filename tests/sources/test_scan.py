@@ -12,7 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpuprobe.sources import regions, repeats
+from gpuprobe.sources import needles, regions, repeats
+from gpuprobe.sources import scan as scan_module
 from gpuprobe.sources.ingest import Ingest, Reading
 from gpuprobe.sources.inputs import RawInput, open_inputs
 from gpuprobe.sources.needles import HIDING, NEEDLES, HyperscanMatcher, PlainMatcher
@@ -60,6 +61,15 @@ HIDDEN = (
     "kernel: NVRM: X\\u001b[31mid^[[0m (PCI:0000:41:00): 79, GPU has fallen off the bus.",
     "\x07\x0b\x0c\x1c\x85NVRM: Xid (PCI:0000:41:00): 43\rNVRM: Xid (PCI:0000:41:00): 45",
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_short_logs() -> Iterator[None]:
+    """Let the first pass work on logs that are short enough to be read whole."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scan_module, "SHORT_BYTES", -1)
+        patch.setattr(needles, "SHORT_LOG", 3)
+        yield
 
 
 def stamped(number: int, message: str) -> str:

@@ -22,6 +22,10 @@ _PLAIN = re.compile(
     rf"\s*(?P<raw>\[ *(?P<s>\d{{1,10}}\.\d{{3,9}})\]){_CALLER}(?: |$)"
     r"(?:(?P<host>[A-Za-z0-9][\w.-]{0,63}|\.\.\.) (?P<ident>kernel|[A-Za-z_(/][\w.@/()+-]{0,63}\[(?P<pid>\d+)\]): ?)?"
 )
+# `dmesg -H`: a date where the minute changes, else seconds since the line before.
+_HUMAN = re.compile(
+    r"\s*(?P<raw>\[(?: *\+\d{1,6}\.\d{6}|(?P<month>[A-Z][a-z]{2}) ?(?P<day>\d{1,2}) (?P<clock>\d\d:\d\d))\])(?: |$)"
+)
 # Xorg writes its own clock in the same brackets, and says what kind of line follows.
 _XORG = re.compile(r"\((?:II|EE|WW|--|\*\*|==|!!|\?\?|NI)\)")
 
@@ -70,6 +74,14 @@ def _plain(text: str) -> Peeled | None:
         pid=int(match["pid"]) if match["pid"] else None,
         kernel=ident == "kernel",
     )
+
+
+def _human(text: str) -> Peeled | None:
+    match = _HUMAN.match(text)
+    if match is None or (match["month"] and month_number(match["month"]) is None):
+        return None
+    # Without the lines before it neither form says when; the words are kept.
+    return Peeled(text[match.end() :], "dmesg", Stamp(raw=match["raw"].strip("[] ")), kernel=True)
 
 
 def _dated(text: str) -> Peeled | None:
@@ -125,6 +137,7 @@ def _named_level(text: str) -> Peeled | None:
 
 FRAMINGS = (
     Framing("dmesg", "[", _plain),
+    Framing("dmesg", "[", _human),
     Framing("dmesg-time", "[", _dated),
     Framing("dmesg-iso", "0123456789", _dated_iso),
     Framing("kmsg", "0123456789DS", _record),

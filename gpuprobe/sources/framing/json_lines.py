@@ -11,6 +11,8 @@ from gpuprobe.sources.framing.times import epoch_stamp, iso_stamp
 
 _MESSAGE_KEYS = ("msg", "message", "log", "text", "event", "MESSAGE", "Message", "fields")
 _TIME_KEYS = ("time", "timestamp", "ts", "@timestamp", "asctime", "datetime", "t", "date", "Time")
+_ERROR_KEYS = ("error", "err", "reason", "cause", "exception", "exc_info", "stacktrace", "details")
+"""Where structured loggers (zap, zerolog, slog, pino, structlog) put what went wrong."""
 _LEVEL_KEYS = ("level", "severity", "levelname", "lvl", "log.level", "priority")
 
 
@@ -99,8 +101,23 @@ def _program(fields: Mapping[str, object]) -> Peeled | None:
         if isinstance(value, dict) and key == "fields":
             value = value.get("message")  # Rust's tracing
         if isinstance(value, str) and value:
-            return Peeled(value.rstrip("\r\n"), "json-lines", stamp)
+            return Peeled(_with_error(value.rstrip("\r\n"), fields), "json-lines", stamp)
     return Peeled("", "json-lines", stamp)
+
+
+def _with_error(message: str, fields: Mapping[str, object]) -> str:
+    """The message and, behind a colon, the error that was logged beside it."""
+    said = [message]
+    for key in _ERROR_KEYS:
+        value = fields.get(key)
+        if isinstance(value, Mapping):
+            value = value.get("message") or value.get("msg")
+        if isinstance(value, str) and value and value not in message:
+            said.append(value.rstrip("\r\n"))
+    if isinstance(fields.get("event"), Mapping):
+        # A message about an event that another component reported (NVSentinel).
+        said.append(json.dumps(fields["event"], ensure_ascii=False))
+    return ": ".join(said)
 
 
 def load_object(text: str) -> dict[str, object] | None:

@@ -18,6 +18,7 @@ from gpuprobe.sources.wording import (
 from gpuprobe.sources.wording.base import Family, Pattern
 from gpuprobe.sources.wording.crash import CRASH
 from gpuprobe.sources.wording.cuda import CUDA
+from gpuprobe.sources.wording.driver_setup import DRIVER_SETUP
 from gpuprobe.sources.wording.engines import ENGINES
 from gpuprobe.sources.wording.graphics import GRAPHICS
 from gpuprobe.sources.wording.host import HOST
@@ -45,6 +46,7 @@ FAMILIES: tuple[Family, ...] = (
     OTHER_GPUS,
     WINDOWS,
     HOST,
+    DRIVER_SETUP,
     CUDA,
     NCCL,
     GRAPHICS,

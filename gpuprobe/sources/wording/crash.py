@@ -14,7 +14,9 @@ _NUMBERS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 1
 _WORDS = {
     "segmentation fault": "SIGSEGV", "segmentation violation": "SIGSEGV", "segv": "SIGSEGV",
     "erreur de segmentation": "SIGSEGV", "speicherzugriffsfehler": "SIGSEGV",
-    "errore di segmentazione": "SIGSEGV",
+    "errore di segmentazione": "SIGSEGV", "violación de segmento": "SIGSEGV",
+    "falha de segmentação": "SIGSEGV", "abort": "SIGABRT",
+    "illegal hardware instruction": "SIGILL",
     "bus error": "SIGBUS", "aborted": "SIGABRT", "illegal instruction": "SIGILL",
     "floating point exception": "SIGFPE", "killed": "SIGKILL",
     "general protection": "SIGSEGV", "invalid opcode": "SIGILL", "divide error": "SIGFPE",
@@ -82,11 +84,35 @@ def _read_name(match: re.Match[str], window: Window) -> Reading:
 
 
 def _read_signal(match: re.Match[str], window: Window) -> Reading:
-    if match["words"]:
-        return _read_words(match, window)
+    if words := match["words"] or match["shown"]:
+        pid = re.search(r"\(pid (\d+)\)", window.text)
+        return _crashed(window, _WORDS[words.lower()], pid=pid and pid[1])
     pid = re.search(r"\(pid (\d+)\)|Process (\d+) ", window.text)
     signal = _NUMBERS[int(match["number"])]
     return _crashed(window, signal, pid=pid and (pid[1] or pid[2]))
+
+
+def _read_rank(match: re.Match[str], window: Window) -> Reading:
+    return _crashed(window, _NUMBERS[int(match["number"])], pid=match["pid"])
+
+
+def _read_zsh(match: re.Match[str], window: Window) -> Reading:
+    return _crashed(window, _WORDS[match["words"]], process=match["process"])
+
+
+def _read_handler(match: re.Match[str], window: Window) -> Reading:
+    if match["smashed"]:
+        return _crashed(window, "SIGABRT")
+    return _crashed(window, f"SIG{match['signal']}" if match["signal"] else "SIGSEGV")
+
+
+def _read_dump(match: re.Match[str], window: Window) -> Reading:
+    if match["faulting"]:
+        return _crashed(window, "SIGSEGV", process=match["faulting"])
+    told = (*window.before(6), *window.after(6))
+    if any(match["pid"] in r.message and "signal" in r.message for r in told):
+        return None
+    return _crashed(window, "a fatal signal", process=match["process"], pid=match["pid"])
 
 
 def _read_killed(match: re.Match[str], window: Window) -> Reading:
@@ -204,16 +230,40 @@ CRASH = Family(
             source="systemd core/service.c",
         ),
         Pattern(
+            id="crash-mpi-rank",
+            needles=(" exited on signal ",),
+            regex=re.compile(
+                r"(?:noticed that process rank \d+ with PID (?P<pid>\d+) )?[^\n]{0,60}?\bexited on signal (?P<number>11|9|8|7|6|4)\b"
+            ),
+            read=_read_rank,
+            examples=("prterun noticed that process rank 2 with PID 9014 on node gpu4 exited on signal 11 (Segmentation fault).",),
+            near=("the daemon exited on signal 15",),
+            source="Open MPI orterun, PRRTE",
+        ),
+        Pattern(
+            id="crash-zsh",
+            needles=("zsh: ",),
+            regex=re.compile(
+                r"\bzsh: (?P<words>segmentation fault|bus error|abort|killed|illegal hardware instruction)\s+(?P<process>\S+)"
+            ),
+            read=_read_zsh,
+            examples=("zsh: segmentation fault  ./llama-cli -m model.gguf", "zsh: killed     python serve.py"),
+            near=("zsh: command not found: nvidia-smi",),
+            source="zsh jobs.c",
+        ),
+        Pattern(
             id="crash-shell-words",
             needles=("egmentation fault",
-                "(core dumped)", "Bus error", "bus error", "Aborted (core dumped)", "aborted (core dumped)", "llegal instruction", "loating point exception", "Erreur de segmentation", "Speicherzugriffsfehler", "Errore di segmentazione"),
+                "(core dumped)", "Bus error", "bus error", "Aborted (core dumped)", "aborted (core dumped)", "llegal instruction", "loating point exception", "Erreur de segmentation", "Speicherzugriffsfehler", "Errore di segmentazione", "n de segmento", "Falha de segmenta"),
             regex=re.compile(
-                r"(?:\bline \d+: +(?P<pid>\d+) +)?(?<![Pp]CIe )(?<!PCI )\b(?P<words>[Ss]egmentation fault|[Bb]us error|[Aa]borted(?=\s{1,40}\(core dumped\))|[Ii]llegal instruction|[Ff]loating point exception|Erreur de segmentation|Speicherzugriffsfehler|Errore di segmentazione)(?= ?\((?:core dumped|\d+|Speicherabzug|core dump)|[.\s]*$|[\s\"'`)]*$|: address|  +\S)"
+                r"(?:\bline \d+: +(?P<pid>\d+) +)?(?<![Pp]CIe )(?<!PCI )\b(?P<words>[Ss]egmentation fault|[Bb]us error|[Aa]borted(?=\s{1,40}\(core dumped\))|[Ii]llegal instruction|[Ff]loating point exception|Erreur de segmentation|Speicherzugriffsfehler|Errore di segmentazione|Violación de segmento|Falha de segmentação)(?= ?\((?:core dumped|\d+|Speicherabzug|core dump|imagem do|[`']core)|[.\s]*$|[\s\"'`)]*$|: address|  +\S)"
             ),
             read=_read_words,
             examples=(
                 "Segmentation fault (core dumped)",
                 "Bus error",
+                "Violación de segmento (`core' generado)",
+                "Falha de segmentação (imagem do núcleo gravada)",
                 "/srv/start.sh: line 12:  8812 Aborted                 (core dumped) python3 serve.py",
                 'time=2025-03-02 level=ERROR msg="llama runner terminated" error="signal: segmentation fault"',
             ),
@@ -222,9 +272,9 @@ CRASH = Family(
         ),
         Pattern(
             id="crash-exit-status",
-            needles=("exit code", "exit status", "exitcode", "exitCode", "exited with code", "ExitCode", "Exited (1", "Exit Code"),
+            needles=("exit code", "exit status", "exitcode", "exitCode", "exited with code", "ExitCode", "Exited (1", "Exit Code", "return code = -"),
             regex=re.compile(
-                r"(?:[Ee]xit(?:ed)?(?: with)?[ _]?(?:code|status)|exitCode|ExitCode|Exit Code|exitcode)[\"']?\s*[:=]?\s*[\"']?(?P<number>13[2-79]|-(?:4|6|7|8|9|11))\b|Exited \((?P<docker>13[2-79])\)"
+                r"(?:[Ee]xit(?:ed)?(?: with)?[ _]?(?:code|status)|exitCode|ExitCode|Exit Code|exitcode|exits with return code)[\"']?\s*[:=]?\s*[\"']?(?P<number>13[2-79]|-(?:4|6|7|8|9|11))\b|Exited \((?P<docker>13[2-79])\)"
             ),
             read=_read_status,
             examples=(
@@ -234,6 +284,7 @@ CRASH = Family(
                 '{"terminated":{"exitCode":137,"finishedAt":"2025-03-02T00:00:00Z"}}',
                 "a1b2c3   vllm/vllm-openai   Exited (139) 2 minutes ago",
                 "subprocess.CalledProcessError: Command '['python']' returned non-zero exit status 134.",
+                "[2026-02-02 08:00:01,1] [ERROR] [launch.py:325:sigkill_handler] ['python', 'train.py'] exits with return code = -11",
             ),
             near=("worker exited with code 1", "exit code 1390"),
             source="POSIX shell, Docker, Kubernetes, torchrun",
@@ -258,12 +309,13 @@ CRASH = Family(
             id="crash-signal-number",
             needles=("signal 11", "signal 9", "signal 6", "signal 7", "signal: 11", "signal: 9", "signal: 6", "signal: 7", "signal: killed", "signal: aborted", "killed by signal: "),
             regex=re.compile(
-                r"\b(?:(?:killed by|terminated (?:abnormally )?(?:with|by)|caught|received|on|due to|shutdown with) signal:? |signal: )(?P<number>11|9|6|7)\b|\bsignal: (?P<words>killed|aborted)"
+                r"\b(?:(?:killed by|terminated (?:abnormally )?(?:with|by)|caught|received|on|due to|shutdown with) signal:? |signal: )(?P<number>11|9|6|7)\b|\bsignal: (?P<words>killed|aborted)|killed by signal: (?P<shown>Bus error|Segmentation fault|Killed|Aborted)"
             ),
             read=_read_signal,
             examples=(
                 "RuntimeError: DataLoader worker (pid 551) is killed by signal: 9",
                 "Shard process was signaled to shutdown with signal 9",
+                "RuntimeError: DataLoader worker (pid 7211) is killed by signal: Bus error. It is possible that dataloader's workers are out of shared memory.",
                 "Process 7711 (python3) of user 0 terminated abnormally with signal 11/SEGV, processing...",
             ),
             near=("signal 9 dBm",),
@@ -273,10 +325,10 @@ CRASH = Family(
             id="crash-shell-killed",
             needles=("Killed",),
             regex=re.compile(
-                r"(?:\bline \d+: +(?P<pid>\d+) +|(?P<alone>\A\s*))Killed(?(alone)\s*\Z|\b)"
+                r"(?:\bline \d+: +(?P<pid>\d+) +|(?P<alone>\A\s*|(?:/it|it/s|B/s)\]\s*))Killed(?(alone)\s*\Z|\b)"
             ),
             read=_read_killed,
-            examples=("/srv/run.sh: line 3:  4412 Killed                  python serve.py", "Killed"),
+            examples=("Loading checkpoint shards:  50%|#####     | 2/4 [00:21<00:21, 10.61s/it]Killed", "/srv/run.sh: line 3:  4412 Killed                  python serve.py", "Killed"),
             near=("Killed process 7", "Killed the old server"),
             source="POSIX shells",
         ),
@@ -290,6 +342,35 @@ CRASH = Family(
             examples=("Process finished with exit code -1073741819 (0xC0000005)",),
             near=("code 0xC0000005 means access violation",),
             source="Windows NTSTATUS values",
+        ),
+        Pattern(
+            id="crash-handler",
+            needles=("*** SIG", "*** stack smashing", "Windows fatal exception: "),
+            regex=re.compile(
+                r"\*\*\* SIG(?P<signal>SEGV|BUS|ABRT|ILL|FPE) received |(?P<smashed>\*\*\* stack smashing detected)|(?P<windows>Windows fatal exception: (?:access violation|stack overflow))"
+            ),
+            read=_read_handler,
+            examples=(
+                "*** SIGSEGV received at time=1741000000 on cpu 3 ***",
+                "*** stack smashing detected ***: terminated",
+                "Windows fatal exception: access violation",
+            ),
+            near=("Windows fatal exception: code 0x8001010d",),
+            source="Abseil failure_signal_handler, glibc, Python faulthandler",
+        ),
+        Pattern(
+            id="crash-dumped-core",
+            needles=(" dumped core", "Faulting application name: "),
+            regex=re.compile(
+                r"Process (?P<pid>\d+) \((?P<process>[^)\n]{1,64})\) of user \d+ dumped core|Faulting application name: (?P<faulting>[^,\n]{1,80})"
+            ),
+            read=_read_dump,
+            examples=(
+                "Process 7711 (llama-server) of user 1000 dumped core.",
+                "Faulting application name: python.exe, version: 3.11.9, time stamp: 0x660c1f2e",
+            ),
+            near=("nobody dumped core",),
+            source="systemd-coredump, Windows Application Error 1000",
         ),
         Pattern(
             id="crash-terminate",

@@ -130,6 +130,56 @@ MEMORY_PATTERNS = (
         source="cupy cuda/memory.pyx; CUDA driver API reference",
     ),
     Pattern(
+        id="program-out-of-gpu-memory",
+        needles=(
+            "MPS backend out of memory",
+            "with error out of memory",
+            "Out of memory error on GPU",
+            "Out of GPU memory",
+            "out of GPU and shared",
+            "out of GPU memory",
+            "Insufficient VRAM",
+            "CallbackErrorOutOfMemory",
+            "OutOfDeviceMemory",
+            "[CUDA] out of memory",
+            "Memory allocation failed",
+            "for requested buffer of size",
+            "smaller than requested bytes",
+            "allocatable device memory for this attack",
+            "CL_MEM_OBJECT_ALLOCATION_FAILURE",
+            "Not enough memory to handle",
+            "Out of video memory",
+        ),
+        regex=re.compile(
+            r"MPS backend out of memory|CUDA failed with error out of memory|Out of memory error on GPU \d"
+            r"|Out of GPU memory trying to allocate|[Oo]ut of GPU (?:and shared host )?memory(?=\W*$)"
+            r"|Insufficient VRAM\b|kIOGPUCommandBufferCallbackErrorOutOfMemory|\bErrorOutOfDeviceMemory"
+            r"|\[CUDA\] out of memory|DxvkMemoryAllocator: Memory allocation failed"
+            r"|BFCArena[^\n]{0,300}?(?:Failed to allocate memory for requested buffer of size|is smaller than requested bytes)"
+            r"|Not enough allocatable device memory for this attack|(?<!case )(?<!= )\bCL_MEM_OBJECT_ALLOCATION_FAILURE(?! =)"
+            r"|Not enough memory to handle \d+ (?:prefill|total) tokens|Out of video memory trying to allocate"
+        ),
+        read=_read_exhausted,
+        examples=(
+            "RuntimeError: MPS backend out of memory (MPS allocated: 8.91 GB, other allocations: 3.20 MB, max allowed: 9.07 GB). Tried to allocate 256.00 MB on private pool.",
+            "RuntimeError: CUDA failed with error out of memory",
+            "Out of memory error on GPU 1. Cannot allocate 1.125000GB memory on GPU 1",
+            "ERROR: Out of GPU memory trying to allocate 1.250 GiB",
+            "System is out of GPU and shared host memory",
+            "error: Insufficient Memory (00000008:kIOGPUCommandBufferCallbackErrorOutOfMemory)",
+            "ggml_vulkan: vk::Device::allocateMemory: ErrorOutOfDeviceMemory",
+            "onnxruntime::BFCArena::AllocateRawInternal(size_t, bool) Failed to allocate memory for requested buffer of size 67108864",
+            "Server error: Not enough memory to handle 8192 prefill tokens. You need to decrease `--max-batch-prefill-tokens`",
+            "Out of video memory trying to allocate a rendering resource",
+        ),
+        near=(
+            "case CL_MEM_OBJECT_ALLOCATION_FAILURE: return",
+            "Allocator (GPU_0_bfc) ran out of memory trying to allocate 1.2GiB. The caller indicates that this is not a failure",
+            "how to avoid running out of GPU memory in production",
+        ),
+        source="PyTorch MPSAllocator.mm, CTranslate2, Paddle, CUDA.jl, Cycles, ggml, DXVK, ONNX Runtime, hashcat, TGI",
+    ),
+    Pattern(
         id="cuda-device-assert",
         needles=("thread: [",),
         regex=re.compile(

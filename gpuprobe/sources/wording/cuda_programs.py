@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from gpuprobe.events import GpuMemoryExhausted
 from gpuprobe.sources.record import Window
@@ -87,6 +88,37 @@ def _read_nvenc(match: re.Match[str], window: Window) -> Reading:
         return GpuMemoryExhausted(**window.base())
     message = f"OpenEncodeSessionEx failed: {match['text'].strip()}"
     return report(window, CudaError(None, None, message), framework="ffmpeg")
+
+
+_OPENCL = {
+    -4: "CL_MEM_OBJECT_ALLOCATION_FAILURE",
+    -5: "CL_OUT_OF_RESOURCES",
+    -6: "CL_OUT_OF_HOST_MEMORY",
+    -14: "CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST",
+    -36: "CL_INVALID_COMMAND_QUEUE",
+    -9999: "illegal read or write to a buffer",
+}
+"""OpenCL's results after which a queue is dead; NVIDIA's -9999 among them."""
+
+
+def _read_opencl(match: re.Match[str], window: Window) -> Reading:
+    number = int(match["number"])
+    name = _OPENCL.get(number)
+    if name is None:
+        return None
+    if number == -4:
+        return GpuMemoryExhausted(**window.base())
+    error = CudaError(None, name, f"{name} ({number})")
+    return report(window, error, where=match["call"], framework="opencl")
+
+
+def _read_miner(match: re.Match[str], window: Window) -> Reading:
+    return report(window, CudaError(None, None, match["said"].strip()), framework="miner")
+
+
+def _read_debugger(match: re.Match[str], window: Window) -> Reading:
+    """What cuda-gdb and compute-sanitizer find is the program's own."""
+    return report(window, replace(BY_CODE[700], text=match["said"].strip()))
 
 
 PROGRAM_PATTERNS = (
@@ -236,6 +268,57 @@ PROGRAM_PATTERNS = (
         examples=("cuStreamSynchronize(): 719", "cuEventElapsedTime(): 700"),
         near=("cuStreamSynchronize(): 12345 ns",),
         source="hashcat backend.c",
+    ),
+    Pattern(
+        id="opencl-call",
+        needles=("clEnqueue", "clFinish", "clFlush", "clWaitForEvents", "clCreateBuffer"),
+        regex=re.compile(
+            r"\b(?P<call>cl(?:Enqueue\w+|Finish|Flush|WaitForEvents|CreateBuffer))(?:\(\))?:? ?\(?(?P<number>-\d{1,4})\)?"
+        ),
+        read=_read_opencl,
+        examples=(
+            "ERROR:Exception: Error downloading array posq: clEnqueueReadBuffer (-5)",
+            "clFinish(): -36",
+        ),
+        near=("clEnqueueReadBuffer (0)",),
+        source="OpenCL specification, OpenMM OpenCLArray.cpp",
+    ),
+    Pattern(
+        id="openmm-number",
+        needles=("Unknown error (",),
+        regex=re.compile(r"\bError [^\n]{1,120}?: Unknown error \((?P<number>\d{3})\)"),
+        read=_read_number,
+        examples=("openmm.OpenMMException: Error downloading array posq: Unknown error (719)",),
+        near=("Unknown error (12)",),
+        source="OpenMM CudaContext.cpp",
+    ),
+    Pattern(
+        id="miner-device-dead",
+        needles=(": detected DEAD", "not responding", "stopped responding", "in OpenCL call"),
+        regex=re.compile(
+            r"(?P<said>GPU ?#?\d{1,2}:? (?:detected DEAD|not responding|stopped responding|hangs in OpenCL call)[^\n]{0,80})"
+        ),
+        read=_read_miner,
+        examples=(
+            "GPU 1: detected DEAD (0a:00.0), will execute restart script watchdog.sh",
+            "Watchdog: GPU3 not responding",
+        ),
+        near=("GPU usage not responding to the fan curve",),
+        source="TeamRedMiner, GMiner, PhoenixMiner",
+    ),
+    Pattern(
+        id="cuda-debugger",
+        needles=("CUDA_EXCEPTION_", "Invalid __global__", "Invalid __shared__", "Invalid __local__"),
+        regex=re.compile(
+            r"(?P<said>received signal CUDA_EXCEPTION_\d+, [^\n]{1,60}|Invalid __(?:global|shared|local)__ (?:read|write|atomic) of size \d+)"
+        ),
+        read=_read_debugger,
+        examples=(
+            'Thread 1 "app" received signal CUDA_EXCEPTION_6, Warp Misaligned Address.',
+            "========= Invalid __global__ write of size 8 bytes",
+        ),
+        near=("CUDA_EXCEPTION_1 is documented in the manual",),
+        source="cuda-gdb and compute-sanitizer manuals",
     ),
     Pattern(
         id="cuda-nvenc-session",

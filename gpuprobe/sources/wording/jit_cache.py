@@ -152,6 +152,32 @@ def _read_library(match: re.Match[str], window: Window) -> Reading:
     return _failed(window, cache, f"shared library: {match['fault']}", path=path)
 
 
+def _read_missing(match: re.Match[str], window: Window) -> Reading:
+    path = match["path"] or match["library"]
+    cache = _cache_of([path])
+    if cache is None:
+        return None
+    why = "a file of the entry is missing"
+    return _failed(window, cache, why, sure=False, path=path)
+
+
+def _read_text(match: re.Match[str], window: Window) -> Reading:
+    """Bytes that are no text where a cache's own file is read."""
+    lines = _around(window)
+    group = any(_GET_GROUP.search(line) for line in lines)
+    loader = any(re.search(r"codecache\.py|compilation[/\\]compiler_interface", t) for t in lines)
+    if not group and not loader:
+        return None
+    cache = "triton" if group else _cache_of(lines)
+    if cache is None:
+        return None
+    return _failed(window, cache, "a cached file holds bytes that are no text", sure=group)
+
+
+def _read_dll(match: re.Match[str], window: Window) -> Reading:
+    return _failed(window, "triton", f"{match['module']} could not be loaded", sure=False)
+
+
 def _read_jax(match: re.Match[str], window: Window) -> Reading:
     return JitCacheFailed(
         **window.base(),
@@ -257,6 +283,47 @@ JIT_CACHE = Family(
             ),
             near=("ImportError: /usr/lib/libfoo.so: file too short",),
             source="glibc dlopen, tried on cut libraries",
+        ),
+        Pattern(
+            id="jit-missing-file",
+            needles=("No such file or directory",),
+            regex=re.compile(
+                r"FileNotFoundError: \[Errno 2\] No such file or directory: ['\"](?P<path>[^'\"\n]{1,400}\.(?:json|cubin|so|ptx|py|ttir|ttgir|llir|hsaco)[\w.]*)['\"]"
+                r"|ImportError: (?P<library>(?<![\w~/.])~?/[^\s'\":]{1,400}\.so): cannot open shared object file: No such"
+            ),
+            read=_read_missing,
+            examples=(
+                "FileNotFoundError: [Errno 2] No such file or directory: '/home/svc/.triton/cache/Q2XTN7/_attn_fwd.json'",
+                "ImportError: /home/svc/.cache/torch_extensions/py311_cu124/fused_adam/fused_adam.so: cannot open shared object file: No such file or directory",
+            ),
+            near=("FileNotFoundError: [Errno 2] No such file or directory: '/srv/data/train.json'",),
+            source="CPython, glibc dlopen",
+        ),
+        Pattern(
+            id="jit-not-text",
+            needles=("cannot contain null bytes", "UnicodeDecodeError: "),
+            regex=re.compile(
+                r"(?:ValueError|SyntaxError): source code string cannot contain null bytes|UnicodeDecodeError: 'utf-?8' codec can't decode"
+            ),
+            read=_read_text,
+            examples=(
+                '  File "/opt/env/lib/python3.11/site-packages/triton/runtime/cache.py", line 88, in get_group\n    grp_data = json.load(f)\nUnicodeDecodeError: \'utf-8\' codec can\'t decode byte 0x9c in position 3: invalid start byte',
+            ),
+            near=(
+                '  File "/srv/app/read.py", line 3, in load\n    text = f.read()\nUnicodeDecodeError: \'utf-8\' codec can\'t decode byte 0x9c in position 3: invalid start byte',
+            ),
+            source="CPython, torch _inductor/codecache.py",
+        ),
+        Pattern(
+            id="jit-dll",
+            needles=("DLL load failed while importing ",),
+            regex=re.compile(
+                r"DLL load failed while importing (?P<module>cuda_utils|__triton_launcher|launcher)\b"
+            ),
+            read=_read_dll,
+            examples=("ImportError: DLL load failed while importing cuda_utils: The specified module could not be found.",),
+            near=("ImportError: DLL load failed while importing _ssl: The specified module could not be found.",),
+            source="CPython on Windows, triton-windows",
         ),
         Pattern(
             id="jit-jax-entry",

@@ -136,6 +136,28 @@ NCCL = Family(
             source="pytorch distributed/c10d/TCPStore.cpp",
         ),
         Pattern(
+            id="collective-other-timeout",
+            needles=(
+                "RendezvousTimeoutError",
+                "Monitored Barrier: ",
+                "Watchdog timeout (self.",
+                "RPC call to ",
+                "monitoredBarrier",
+            ),
+            regex=re.compile(
+                r"RendezvousTimeoutError\b|Monitored Barrier: Timed out[^\n]*|Watchdog timeout \(self\.watchdog_last_forward|RPC call to \w+ timed out|Rank \d+ failed to pass monitoredBarrier"
+            ),
+            read=_read_timeout,
+            examples=(
+                "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",
+                "RuntimeError: Rank 0 Monitored Barrier: Timed out after 300000ms while waiting for ranks 2.",
+                "[2026-02-02 08:00:01 TP1] Watchdog timeout (self.watchdog_last_forward_ct=77, self.cur_batch=None)",
+                "TimeoutError: RPC call to execute_model timed out.",
+            ),
+            near=("No available shared memory broadcast block found in 60 seconds.",),
+            source="torch distributed, SGLang scheduler.py, vLLM multiproc_executor.py",
+        ),
+        Pattern(
             id="gloo-timeout",
             needles=("gloo/transport",),
             regex=re.compile(

@@ -11,11 +11,13 @@ from gpuprobe.events import (
     DeviceIdentified,
     DriverUnusable,
     GpuLostReported,
+    GpuMemoryCounted,
     LossHinted,
     NvmlReturned,
     OtherFailed,
     SxidReported,
     SystemDescribed,
+    ThermalReported,
 )
 from gpuprobe.identity import PciAddress
 from gpuprobe.sources.record import Window
@@ -124,6 +126,14 @@ def _read_nvml_number(match: re.Match[str], window: Window) -> Reading:
 
 def _read_dcgm_lost(match: re.Match[str], window: Window) -> Reading:
     return GpuLostReported(**window.base(), by="nvml")
+
+
+def _read_dcgm_ecc(match: re.Match[str], window: Window) -> Reading:
+    return GpuMemoryCounted(**window.base(), what="uncorrectable", value=int(match["count"]))
+
+
+def _read_dcgm_thermal(match: re.Match[str], window: Window) -> Reading:
+    return ThermalReported(**window.base(), what="slowdown")
 
 
 def _read_modeset_version(match: re.Match[str], window: Window) -> Reading:
@@ -304,6 +314,28 @@ PATTERNS: tuple[Pattern, ...] = (
         examples=("[ERROR] GetLatestSample returned DCGM_ST_GPU_IS_LOST",),
         near=("DCGM_ST_OK",),
         source="NVIDIA/DCGM, dcgm_structs.h",
+    ),
+    Pattern(
+        id="dcgm-ecc",
+        needles=("double-bit ECC error",),
+        regex=re.compile(r"Detected (?P<count>[1-9]\d*) volatile double-bit ECC error"),
+        read=_read_dcgm_ecc,
+        examples=(
+            "GPU 3 Detected 2 volatile double-bit ECC error(s) in GPU 3. Drain the GPU and reset it or reboot the node.",
+        ),
+        near=("Detected 0 volatile double-bit ECC errors",),
+        source="NVIDIA/DCGM, dcgm_errors.h",
+    ),
+    Pattern(
+        id="dcgm-thermal",
+        needles=("due to thermal violation",),
+        regex=re.compile(r"[Dd]etected (?:clocks? (?:event|throttling)|throttling) due to thermal violation in GPU (?P<index>\d+)"),
+        read=_read_dcgm_thermal,
+        examples=(
+            "[[Health]] Detected a WARNING in health system Thermal: 'Detected clocks event due to thermal violation in GPU 1. Verify that the cooling on this machine is functional'",
+        ),
+        near=("a throttle due to thermal violation",),
+        source="NVIDIA/DCGM, dcgm_errors.h",
     ),
     Pattern(
         id="nvml-number",

@@ -106,6 +106,10 @@ def _read_nvsentinel(match: re.Match[str], window: Window) -> Reading:
     codes = re.search(r'"errorCode"\s*:\s*\[?([^\]}]*)', text)
     if codes is None or re.search(r'"isHealthy"\s*:\s*true', text):
         return None
+    # The GPU monitor names DCGM's finding in place of the number, which its message then has.
+    named = re.findall(r'"(\d{1,3})"', codes[1]) or re.findall(
+        r'"message"\s*:\s*"[^"]{0,200}\bXID (\d{1,3})\b', text
+    )
     entity = re.search(rf'"entityType"\s*:\s*"PCI"\s*,\s*"entityValue"\s*:\s*"({SLOT})"', text)
     uuid = re.search(UUID, text)
     return [
@@ -115,7 +119,7 @@ def _read_nvsentinel(match: re.Match[str], window: Window) -> Reading:
             uuid=uuid[0] if uuid else None,
             via="nvsentinel",
         )
-        for code in re.findall(r'"(\d{1,3})"', codes[1])
+        for code in named
     ]
 
 
@@ -216,11 +220,12 @@ PATTERNS: tuple[Pattern, ...] = (
     ),
     Pattern(
         id="xid-nvsentinel",
-        needles=("SysLogsXIDError",),
-        regex=re.compile(r"SysLogsXIDError"),
+        needles=("SysLogsXIDError", "GpuXidError"),
+        regex=re.compile(r"(?:SysLogs|SyslogGPU|Gpu)(?:XIDError|XidError)"),
         read=_read_nvsentinel,
         examples=(
             '{"agent":"syslog-health-monitor","checkName":"SysLogsXIDError","isFatal":true,"isHealthy":false,"errorCode":["79"],"entitiesImpacted":[{"entityType":"PCI","entityValue":"0001:00:00"}]}',
+            '{"checkName":"GpuXidError","message":"GPU has fallen off the bus (XID 79).","errorCode":["DCGM_FR_GPU_FALLEN_OFF_BUS"]}',
         ),
         near=(
             '{"checkName":"SysLogsXIDError","isHealthy":true,"message":"No Health Failures","errorCode":[]}',

@@ -80,6 +80,14 @@ def _read_host(match: re.Match[str], window: Window) -> Reading:
     return OomKilled(**window.base())
 
 
+def _read_victim(match: re.Match[str], window: Window) -> Reading:
+    return OomKilled(**window.base(), process=match["process"], pid=int(match["pid"]))
+
+
+def _read_refused(match: re.Match[str], window: Window) -> Reading:
+    return OomKilled(**window.base(), refused=True)
+
+
 OOM = Family(
     "oom",
     (
@@ -179,6 +187,56 @@ OOM = Family(
             examples=("ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.",),
             source="Ray",
         ),
+        Pattern(
+            id="oom-kubelet",
+            needles=("System OOM encountered",),
+            regex=re.compile(
+                r"System OOM encountered, victim process: (?P<process>[^,\n]{1,64}), pid: (?P<pid>\d+)"
+            ),
+            read=_read_victim,
+            examples=("Warning  SystemOOM  5m  kubelet  System OOM encountered, victim process: python3, pid: 20117",),
+            near=("System OOM encountered never",),
+            source="Kubernetes kubelet",
+        ),
+        Pattern(
+            id="oom-evicted",
+            needles=("low on resource: memory", "container oom "),
+            regex=re.compile(
+                r"node was low on resource: memory|\bcontainer oom [0-9a-f]{6,64}\b"
+            ),
+            read=_read_cgroup,
+            examples=(
+                "The node was low on resource: memory. Threshold quantity: 100Mi, available: 71Mi.",
+                "2026-02-02T08:00:01.123456789Z container oom 5be0aa17 (image=vllm/vllm-openai, name=serve)",
+            ),
+            near=("The node was low on resource: ephemeral-storage.",),
+            source="Kubernetes eviction manager, docker events",
+        ),
+        Pattern(
+            id="oom-refused",
+            needles=(
+                "paging file is too small",
+                "DefaultCPUAllocator: ",
+                "Unable to allocate ",
+                "model requires more system memory",
+                "[Errno 12] Cannot allocate memory",
+            ),
+            regex=re.compile(
+                r"paging file is too small for this operation|DefaultCPUAllocator: (?:can't allocate|not enough) memory"
+                r"|MemoryError: Unable to allocate [\d.]+ [KMGTPE]iB for an array|model requires more system memory"
+                r"|OSError: \[Errno 12\] Cannot allocate memory"
+            ),
+            read=_read_refused,
+            examples=(
+                "OSError: The paging file is too small for this operation to complete. (os error 1455)",
+                "RuntimeError: [enforce fail at alloc_cpu.cpp:117] data. DefaultCPUAllocator: can't allocate memory: you tried to allocate 4294967296 bytes.",
+                "numpy.core._exceptions._ArrayMemoryError: Unable to allocate 11.2 GiB for an array with shape (1500000000,) and data type float64",
+                "Error: 500 Internal Server Error: model requires more system memory (40.1 GiB) than is available (30.2 GiB)",
+                "OSError: [Errno 12] Cannot allocate memory",
+            ),
+            near=("Unable to allocate port 8000", "Unable to allocate pinned memory, going on without"),
+            source="Windows, PyTorch c10/core/impl/alloc_cpu.cpp, NumPy, Ollama",
+        ),
     ),
 )  # fmt: skip
-"""The OOM killers of kernel, systemd, containers and schedulers."""
+"""The OOM killers of kernel, systemd, containers and schedulers, and memory that a host refused."""

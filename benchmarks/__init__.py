@@ -1,0 +1,1 @@
+"""How fast and how lean gpuprobe is: ratios to other programs, measured in the same run."""

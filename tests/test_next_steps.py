@@ -1,0 +1,102 @@
+"""What to do next on this one machine."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from gpuprobe.api import diagnose_text
+from gpuprobe.diagnosis import NextStep
+
+BOUND = "[    8.000000] nvidia 0000:1a:00.0: enabling device (0140 -> 0142)\n"
+LOSS = "[  900.000000] NVRM: Xid (PCI:0000:1a:00): 79, GPU has fallen off the bus.\n"
+CARDS = {
+    "geforce": "1a:00.0 VGA compatible controller [0300]: NVIDIA Corporation GA102 [GeForce RTX 3090] [10de:2204] (rev a1)\n",
+    "laptop": "1a:00.0 VGA compatible controller [0300]: NVIDIA Corporation AD107M [GeForce RTX 4060 Max-Q / Mobile] [10de:28a0] (rev a1)\n",
+    "server": "1a:00.0 3D controller [0302]: NVIDIA Corporation GH100 [H100 SXM5 80GB] [10de:2330] (rev a1)\n",
+}
+TEXTS = {
+    **{name: line + LOSS for name, line in CARDS.items()},
+    "bare": LOSS,
+    "cannot-tell": "RuntimeError: CUDA error: unspecified launch failure\n",
+    "memory": LOSS.replace("79, GPU has fallen off the bus.", "48, pid=9, name=a, DBE (double bit error)"),
+    "program": LOSS.replace("79, GPU has fallen off the bus.", "31, pid=9, name=a, MMU Fault"),
+    "driver": "Failed to initialize NVML: Driver/library version mismatch\n",
+    "gpu-memory": "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of 23.57 GiB of which 1.12 GiB is free.\n",
+}  # fmt: skip
+
+
+def steps(text: str) -> tuple[NextStep, ...]:
+    return diagnose_text(text).verdicts[0].next_steps
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_answer_but_no_fault_has_steps_that_are_whole(name: str) -> None:
+    """Class, text, cost, condition and source are filled, and no placeholder is left."""
+    found = steps(TEXTS[name])
+
+    assert found
+    for step in found:
+        assert step.type in ("read", "reversible", "boot", "hands")
+        assert step.text
+        assert step.source
+        for text in (step.text, step.command or "", step.undo or ""):
+            assert not re.search(r"\{[a-z_]+\}", text)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_what_changes_the_running_system_says_its_undo_or_its_cost(name: str) -> None:
+    """A setting can be taken back; what ends programs or takes time says so."""
+    for step in steps(TEXTS[name]):
+        if step.type == "reversible":
+            assert step.undo or step.cost
+        if step.type == "hands":
+            assert step.command is None
+
+
+def test_the_first_step_after_a_loss_only_reads() -> None:
+    """Evidence that goes with the reboot is saved first."""
+    first = steps(TEXTS["bare"])[0]
+
+    assert first.type == "read"
+
+
+def test_commands_hold_this_gpu_s_address() -> None:
+    """What is printed can be copied."""
+    commands = [step.command for step in steps(TEXTS["bare"]) if step.command]
+
+    assert any("1a:00.0" in command for command in commands)
+    assert not any("04:00.0" in command for command in commands)
+
+
+def test_cards_of_different_kinds_get_different_steps() -> None:
+    """A laptop has a charger, a server a BMC, a desktop card plugs."""
+    texts = {name: "\n".join(step.text for step in steps(TEXTS[name])) for name in CARDS}
+
+    assert len(set(texts.values())) == 3
+    assert "charger" in texts["laptop"]
+    assert "BMC" in texts["server"]
+    assert "charger" not in texts["server"] + texts["geforce"]
+
+
+def test_another_gpu_s_name_does_not_make_this_one_a_laptop() -> None:
+    """The name of the card at the address counts."""
+    other = CARDS["laptop"].replace("1a:00.0", "1b:00.0")
+
+    assert "charger" not in "\n".join(step.text for step in steps(CARDS["geforce"] + other + LOSS))
+
+
+def test_a_narrow_link_puts_the_riser_on_the_list() -> None:
+    """Four lanes of sixteen: the way into the slot is looked at."""
+    link = "\t\tLnkCap:\tPort #0, Speed 16GT/s, Width x16\n\t\tLnkSta:\tSpeed 16GT/s, Width x4 (downgraded)\n"
+    narrow = [step.text for step in steps(CARDS["geforce"] + link + LOSS)]
+    wide = [step.text for step in steps(CARDS["geforce"] + link.replace("x4", "x16") + LOSS)]
+
+    assert any("riser" in text for text in narrow)
+    assert not any("riser" in text for text in wide)
+
+
+def test_no_fault_needs_no_steps() -> None:
+    """Nothing failed, nothing to do."""
+    assert steps("INFO: 200 OK\n") == ()
