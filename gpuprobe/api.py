@@ -156,11 +156,12 @@ def read(
     """
     readings: list[Reading] = []
     unreadable: list[Input] = []
+    passed_over: list[Input] = []
     for order, raw in enumerate(raw_inputs, start=first):
         if isinstance(raw, UnreadableInput):
-            if not raw.expected:
-                note = f"{raw.reason}. {raw.hint}".strip()
-                unreadable.append(Input(raw.path, "text", None, 0, (note,)))
+            note = f"{raw.reason}. {raw.hint}".strip()
+            left_out = Input(raw.path, "text", None, 0, (note,))
+            (passed_over if raw.expected else unreadable).append(left_out)
             continue
         try:
             scanned = scan(raw, prefilter=options.prefilter, progress=progress)
@@ -169,7 +170,8 @@ def read(
             unreadable.append(Input(raw.path, "text", None, 0, (str(error), error.hint)))
             continue
         readings.append(reading)
-    return readings, unreadable
+    # Pictures and programs in a folder are nothing to speak of, unless there is nothing else.
+    return readings, unreadable if readings else [*unreadable, *passed_over]
 
 
 def join_readings(readings: Sequence[Reading], options: Options) -> list[Timeline]:
@@ -230,7 +232,7 @@ def _of_no_host(diagnoses: Sequence[Diagnosis]) -> list[NotChecked]:
     return [
         NotChecked(
             what=f"which machine {shown} belongs to",
-            why=f"it names none, and the inputs know {' and '.join(named[:4])}: it was joined to none",
+            why=f"it names none, and {' and '.join(named[:4])} are known: it was joined to none",
             how=f"--host {named[0]}",
         )
     ]

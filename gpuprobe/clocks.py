@@ -183,8 +183,22 @@ class Clocks:
             return None
         if a.wall is None or b.wall is None or (a.wall.tzinfo is None) != (b.wall.tzinfo is None):
             return None
-        year = next((s.wall.year for s in (a, b) if s.year_known and s.wall), None)
-        return (_in_year(b, year) - _in_year(a, year)).total_seconds()
+        return _gap(a, b).total_seconds()
+
+
+def _gap(first: Stamp, second: Stamp) -> timedelta:
+    """From one wall clock's stamp to another; the nearest where a year is not known."""
+    assert first.wall is not None
+    assert second.wall is not None
+    if first.year_known and second.year_known:
+        return second.wall - first.wall
+    fixed, loose = (second, first) if second.year_known else (first, second)
+    assert fixed.wall is not None
+    # Stamps without a year stand in 2000: December and January are a day apart, not a year.
+    years = range(fixed.wall.year - 1, fixed.wall.year + 2)
+    gaps = [_in_year(loose, year) - fixed.wall for year in years]
+    gap = min(gaps, key=abs)
+    return gap if loose is second else -gap
 
 
 def _key(host: str | None, path: str) -> ClockKey:

@@ -129,7 +129,14 @@ class Timeline:
 
     def seconds_between(self, first: Event, second: Event) -> float | None:
         """Seconds from `first` to `second`, negative when it came before; None if unknown."""
-        return self.clocks.seconds_between(first, second) if self.clocks else None
+        if self.clocks is None:
+            return None
+        if self.at(first) is None or self.at(second) is None:
+            # Seconds since boot count anew in each boot.
+            counted = not all(event.stamp and event.stamp.wall for event in (first, second))
+            if counted and self.boot_of(first) != self.boot_of(second):
+                return None
+        return self.clocks.seconds_between(first, second)
 
     def precedes(self, first: Event, second: Event) -> bool | None:
         """Whether `first` came before `second`; None when they cannot be placed on one clock.

@@ -71,6 +71,11 @@ LOSS_CONSEQUENCES = (
     SlotChanged,
     XidReported,
 )
+LOST_XID = 79
+
+NOTICED_WITHIN_S = 30.0
+"""How long after a program's error the driver may notice that the GPU is gone."""
+
 PROGRAM_EVENTS = (CollectiveFailed, CudaFailed, EngineChanged, OtherFailed, ProcessCrashed)
 """What programs print, by a clock of their own or none."""
 
@@ -196,12 +201,16 @@ def _fold(timeline: Timeline, ranked: Sequence[Finding]) -> list[Finding]:
     """Drop findings that a graver or earlier one explains, and keep their lines as its evidence."""
     kept: list[Finding] = []
     for finding in ranked:
-        cause = next((other for other in kept if _explains(timeline, other, finding)), None)
-        if cause is None:
+        causes_of = [other for other in kept if _explains(timeline, other, finding)]
+        if not causes_of:
             kept.append(finding)
             continue
+        # A line that another finding quotes already is told there.
+        cause = next((c for c in causes_of if finding.root in c.events()), causes_of[0])
+        told = {id(event) for other in kept if other is not cause for event in other.events()}
         for cited in finding.cited:
-            _cite_folded(timeline, cause, finding, cited)
+            if id(cited.event) not in told:
+                _cite_folded(timeline, cause, finding, cited)
         if finding.device and finding.device != cause.device:
             cause.other_devices.add(finding.device)
         cause.tags |= {tag for tag in finding.tags if tag in ("prose", "corrected-errors")}
@@ -212,11 +221,12 @@ def _cite_folded(timeline: Timeline, cause: Finding, finding: Finding, cited: Ci
     if cited.role is Role.CONTEXT:
         cause.cite(Role.CONTEXT, [cited.event], cited.says)
         return
-    before = timeline.precedes(cited.event, cause.root)
+    anchor = _anchor(timeline, cause, cited.event) or cause.root
+    before = timeline.precedes(cited.event, anchor)
     lead_up = isinstance(cited.event, PRECURSORS)
     if before and lead_up:
         cause.cite(Role.PRECURSOR, [cited.event], cited.says)
-    elif cause.kind is Kind.DEVICE_LEFT_BUS and _came_before(timeline, cited.event, cause.root):
+    elif cause.kind is Kind.DEVICE_LEFT_BUS and _came_before(timeline, cited.event, anchor):
         cause.cite(Role.CONTEXT, [cited.event], cited.says)
     else:
         # Of one moment, a power brake or a link error is what led there rather than its result.
@@ -239,9 +249,12 @@ def _explains(timeline: Timeline, cause: Finding, finding: Finding) -> bool:
         Kind.PCIE_LINK_ERRORS,
         Kind.HOST_RESET,
     )
-    if not precursor and not timeline.same_run(cause.root, finding.root):
-        return False
-    later = not _came_before(timeline, finding.root, cause.root)
+    anchor = _anchor(timeline, cause, finding.root)
+    if anchor is None:
+        if not precursor:
+            return False
+        anchor = cause.root
+    later = not _came_before(timeline, finding.root, anchor)
     same_device = finding.device is None or cause.device in (None, finding.device)
     if precursor:
         return same_device
@@ -249,21 +262,33 @@ def _explains(timeline: Timeline, cause: Finding, finding: Finding) -> bool:
         own = finding.kind in (Kind.GPU_FIRMWARE_HANG, Kind.GPU_HANG, Kind.APPLICATION_FAULT)
         return later and (same_device or not own)
     if finding.kind is Kind.APPLICATION_FAULT:
-        return later and same_device and _near(timeline, cause.root, finding.root)
+        return later and same_device and _near(timeline, anchor, finding.root)
     return later and (same_device or finding.kind is not Kind.GPU_HANG)
+
+
+def _anchor(timeline: Timeline, cause: Finding, event: Event) -> Event | None:
+    """What decided for `cause` in the boot of `event`: its root, or its proof in another boot."""
+    proofs = (cause.root, *cause.events(Role.PROOF))
+    return next((proof for proof in proofs if timeline.same_run(proof, event)), None)
 
 
 def _came_before(timeline: Timeline, event: Event, root: Event) -> bool:
     """Whether `event` came before `root`.
 
     Where a program's log and the kernel's are pasted into one text, the place of their lines says
-    nothing: a program's line counts as earlier by its place only where neither has a stamp.
+    nothing: a program's line counts as earlier by its place only where neither has a stamp. And a
+    program may meet a lost GPU some seconds before the driver notices.
     """
     if timeline.precedes(event, root) is not True:
         return False
-    placed = timeline.seconds_between(event, root) is not None
-    pasted = isinstance(event, PROGRAM_EVENTS) and not isinstance(root, PROGRAM_EVENTS)
-    return placed or not pasted or not (event.stamp or root.stamp)
+    gap = timeline.seconds_between(event, root)
+    of_program = isinstance(event, PROGRAM_EVENTS) and not isinstance(root, PROGRAM_EVENTS)
+    if gap is None:
+        return not of_program or not (event.stamp or root.stamp)
+    noticed = isinstance(root, GpuLostReported) or (
+        isinstance(root, XidReported) and root.code == LOST_XID
+    )
+    return not (of_program and noticed and gap <= NOTICED_WITHIN_S)
 
 
 def _near(timeline: Timeline, first: Event, second: Event) -> bool:
@@ -282,10 +307,11 @@ def _add_consequences(timeline: Timeline, lead: Finding, others: Sequence[Findin
         if isinstance(event, ProfilerSeen):
             lead.cite(Role.CONTEXT, [event], "a profiler can give 719 on a healthy GPU")
             continue
-        if not timeline.same_run(lead.root, event):
+        anchor = _anchor(timeline, lead, event)
+        if anchor is None:
             continue
-        before = timeline.precedes(event, lead.root)
-        if before and _came_before(timeline, event, lead.root):
+        before = timeline.precedes(event, anchor)
+        if before and _came_before(timeline, event, anchor):
             if loss and isinstance(event, PRECURSORS) and _belongs(timeline, event, lead):
                 lead.cite(Role.PRECURSOR, [event], "before the loss")
             continue

@@ -133,6 +133,18 @@ def test_a_stamp_without_a_year_borrows_its_neighbour_s() -> None:
     )
 
 
+def test_new_year_is_four_seconds_long() -> None:
+    """Stamps without a year: 31 December comes before 1 January."""
+    old = Stamp("raw", wall=datetime(2000, 12, 31, 23, 59, 58), year_known=False)
+    new = Stamp("raw", wall=datetime(2000, 1, 1, 0, 0, 2), year_known=False)
+    known = Stamp("raw", wall=datetime(2027, 1, 1, 0, 0, 2))
+
+    assert Clocks().seconds_between(event("a", old), event("a", new)) == 4.0
+    assert Clocks().seconds_between(event("a", new), event("a", old)) == -4.0
+    assert Clocks().seconds_between(event("a", old), event("a", known)) == 4.0
+    assert Clocks().seconds_between(event("a", known), event("a", old)) == -4.0
+
+
 @pytest.mark.parametrize(
     ("text", "hours"), [("UTC", 0), ("+05:30", 5.5), ("-7", -7), ("UTC+2", 2), ("Etc/GMT-3", 3)]
 )

@@ -123,3 +123,17 @@ def _verdicts(diagnosis: Diagnosis) -> Iterator[Verdict]:
     yield from diagnosis.verdicts
     for other in diagnosis.other_hosts:
         yield from other.verdicts
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_order_of_the_inputs_changes_nothing(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kind, certainty, device and Xids are the same however the inputs are listed."""
+    folder = INCIDENTS / name
+    inputs = json.loads((folder / "expected.json").read_text("utf-8"))["inputs"]
+    monkeypatch.chdir(folder)
+    forth, back = (diagnose(*paths).verdicts[0] for paths in (inputs, inputs[::-1]))
+
+    assert (forth.kind, forth.certainty, forth.device) == (back.kind, back.certainty, back.device)
+    assert sorted(forth.xids) == sorted(back.xids)

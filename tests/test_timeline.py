@@ -134,6 +134,17 @@ def test_a_kernel_clock_that_falls_back_is_another_boot(lines: Lines) -> None:
     assert boots[id(before)] == boots[id(jitter)] != boots[id(after)]
 
 
+def test_uptimes_of_two_boots_are_not_compared(lines: Lines) -> None:
+    """Seconds since boot count anew: only the place in the file tells the order."""
+    first = lines.add(XidReported, up=900.0, code=79)
+    lines.add(BootStarted, up=0.0)
+    second = lines.add(XidReported, up=700.0, code=79)
+    timeline = lines.timeline()
+
+    assert timeline.seconds_between(first, second) is None
+    assert timeline.precedes(first, second) is True
+
+
 def test_a_program_s_log_above_a_boot_is_no_earlier_boot(lines: Lines) -> None:
     """Two logs pasted into one text: the engine's lines stand above the kernel's first line."""
     engine = lines.add(CudaFailed, code=719, name=None, message="m")

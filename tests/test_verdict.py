@@ -61,6 +61,49 @@ def test_a_cuda_error_long_before_a_loss_is_not_its_consequence() -> None:
     assert quoted(diagnosis.verdicts[0], Role.CONSEQUENCE) == []
 
 
+def test_a_cuda_error_seconds_before_the_driver_notices_is_a_consequence() -> None:
+    """The time of an Xid 79 is when something next touched the GPU."""
+    diagnosis = diagnose_text(
+        line(0, "RuntimeError: CUDA error: unspecified launch failure", "vllm[9]") + LOSS.format(7)
+    )
+
+    assert kinds(diagnosis) == [Kind.DEVICE_LEFT_BUS]
+    assert quoted(diagnosis.verdicts[0], Role.CONSEQUENCE) == [1]
+    assert "later" not in diagnosis.verdicts[0].summary
+
+
+def test_a_gpu_that_left_in_two_boots_explains_what_followed_in_each() -> None:
+    """The first loss is the root; the error of the second boot belongs to its loss there."""
+    boot = (
+        "[    0.000000] Linux version 6.12.0 (a@b)\n"
+        "[  {}.000000] NVRM: Xid (PCI:0000:1a:00): 79, GPU has fallen off the bus.\n"
+        "[  {}.000000] vllm: RuntimeError: CUDA error: unspecified launch failure\n"
+    )
+    diagnosis = diagnose_text(boot.format(900, 903) + boot.format(700, 704))
+    (verdict,) = diagnosis.verdicts
+
+    assert verdict.at_raw is not None
+    assert "900" in verdict.at_raw
+    assert quoted(verdict, Role.PROOF) == [2, 5]
+    assert quoted(verdict, Role.CONSEQUENCE) == [3, 6]
+
+
+def test_a_program_s_error_belongs_to_the_xid_beside_it() -> None:
+    """Days after a loss another GPU's page fault and its CUDA error are told together, once."""
+    fault = (
+        LOSS.format(0)
+        .replace("1a:00", "1b:00")
+        .replace("79, GPU has fallen off the bus.", "31, pid=9, name=b, MMU Fault")
+    )
+    error = line(1, "RuntimeError: CUDA error: an illegal memory access was encountered", "b[9]")
+    diagnosis = diagnose_text(LOSS.format(0) + (fault + error).replace("05-05T", "05-09T"))
+
+    assert kinds(diagnosis) == [Kind.DEVICE_LEFT_BUS, Kind.APPLICATION_FAULT]
+    assert quoted(diagnosis.verdicts[0], Role.CONSEQUENCE) == []
+    assert "CUDA" not in diagnosis.verdicts[0].summary
+    assert quoted(diagnosis.verdicts[1], Role.SUPPORT) == [3]
+
+
 def test_a_confirmed_loss_is_first_even_when_it_came_last() -> None:
     """A page fault an hour before does not push the loss down."""
     diagnosis = diagnose_text(

@@ -28,6 +28,9 @@ from gpuprobe.rules import xids
 from gpuprobe.rules.base import Finding, Rule, certainty_of, moment
 from gpuprobe.timeline import Timeline
 
+BESIDE_S = 180.0
+"""How far a program's error and the Xid of its fault may be apart."""
+
 OPEN_CODES = frozenset({719, 999})
 """Codes that belong to the program only when its Xid says so."""
 
@@ -42,7 +45,13 @@ def find(timeline: Timeline) -> Sequence[Finding]:
     profilers = list(timeline.of(ProfilerSeen))
     if found:
         lead = found[0]
-        open_codes = [event for event in timeline.of(CudaFailed) if event.code in OPEN_CODES]
+        open_codes = [
+            event
+            for event in timeline.of(CudaFailed)
+            if event.code in OPEN_CODES and _with(timeline, lead.root, event)
+        ]
+        own = [event for event in own if _with(timeline, lead.root, event)]
+        asserts = [event for event in asserts if _with(timeline, lead.root, event)]
         words: list[Event] = [*asserts, *own, *open_codes]
         if words and set(lead.xids) == {43}:
             # The driver ended the channel, and the program says why: together they prove it.
@@ -63,6 +72,12 @@ def find(timeline: Timeline) -> Sequence[Finding]:
     if profilers and found:
         found[0].cite(Role.CONTEXT, profilers, "a profiler can give 719 on a healthy GPU")
     return found
+
+
+def _with(timeline: Timeline, root: Event, event: Event) -> bool:
+    """Whether a program's error can be the other side of the Xid: not long before or after it."""
+    gap = timeline.seconds_between(root, event)
+    return gap is None or -BESIDE_S <= gap <= BESIDE_S
 
 
 def _is_programs(event: CudaFailed) -> bool:

@@ -12,6 +12,7 @@ What it is worth:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from gpuprobe.diagnosis import Kind, Role
@@ -24,6 +25,7 @@ from gpuprobe.events import (
     Event,
     GpuHung,
     GpuLostReported,
+    HostFaulted,
     LossHinted,
     NvmlReturned,
     OtherFailed,
@@ -42,6 +44,11 @@ DEADLY = frozenset({"worker-exited", "engine-dead", "failed-to-start", "stopping
 
 OPEN_CODES = frozenset({3, 46, 100, 101, 304, 719, 999})
 """CUDA errors that a lost GPU can cause, among other things."""
+
+DISPLAY = ("nvidia-modeset", "nvidia-drm")
+"""Display drivers whose failures come from a GPU that hangs, is lost or waits for a reset."""
+
+WAITS = re.compile(r"time(?:d )?out|waiting for GPU|channel state")
 
 HARD = ("cuda", "nvml", "gpu", "nccl", "driver")
 """An exception that mentions one of these is about the GPU's side."""
@@ -71,10 +78,27 @@ def _failures(timeline: Timeline) -> Iterator[tuple[Event, str]]:
                 yield event, "a fatal error at a port; what sits below it is not among the inputs"
             case EngineChanged(what=what) if what in DEADLY:
                 yield event, "the engine stopped working"
+            case OtherFailed(what=what, where=where) if where in DISPLAY and WAITS.search(what):
+                yield event, "the display driver waits for the GPU"
             case OtherFailed(what=what) if any(word in what.lower() for word in HARD):
                 yield event, "an error on the GPU's side"
             case _:
                 continue
+
+
+def _left_over(timeline: Timeline) -> list[tuple[Event, str]]:
+    """Traces of a fault whose own line was cut off: a reset owed, or clean-up beside hung tasks."""
+    known = list(timeline.of(XidReported))
+    if any(xids.kind_of(event) for event in known):
+        return []
+    hung = any(event.what == "hung-task" for event in timeline.of(HostFaulted))
+    return [
+        (event, "a reset or a reboot that the driver asks for, without the fault that led there")
+        if event.code == 154
+        else (event, "the clean-up of a program's channels beside tasks that hang")
+        for event in known
+        if (event.code == 154 and event.recovery_action) or (event.code == 45 and hung)
+    ]
 
 
 def _ends_nowhere(timeline: Timeline, event: AerReported) -> bool:
@@ -91,6 +115,7 @@ def find(timeline: Timeline) -> Sequence[Finding]:
         if (not isinstance(event, ConfigSpaceUnreadable) or event.driver == "vfio-pci")
         and not asked_for(timeline, event, event.device)
     ]
+    failures.extend(_left_over(timeline))
     prose = _spoken_of(timeline)
     if not failures and not prose:
         return []
@@ -112,7 +137,7 @@ def find(timeline: Timeline) -> Sequence[Finding]:
         unwound = isinstance(event, OtherFailed) and "terminate called" in event.origin.text
         role = Role.CONSEQUENCE if late or unwound else Role.SUPPORT
         finding.cite(role, [event], words)
-    others = [event for event in timeline.of(OtherFailed)]
+    others = list(timeline.of(OtherFailed))
     finding.cite(Role.CONTEXT, others, "what the program died of")
     finding.cite(Role.CONTEXT, timeline.of(ProfilerSeen), "a profiler can give 719 by itself")
     _mention_prose(finding, prose)

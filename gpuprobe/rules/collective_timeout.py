@@ -13,14 +13,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuprobe.diagnosis import Certainty, Kind, Role
-from gpuprobe.events import CollectiveFailed
+from gpuprobe.events import CollectiveFailed, CudaFailed
 from gpuprobe.rules.base import Finding, Rule, certainty_of, moment
 from gpuprobe.timeline import Timeline
+
+NEAR_S = 7200.0
+"""A collective waits 10 to 30 minutes for a rank that died, some set-ups longer."""
 
 
 def find(timeline: Timeline) -> Sequence[Finding]:
     """One finding for the group."""
-    events = list(timeline.of(CollectiveFailed))
+    events = [event for event in timeline.of(CollectiveFailed) if not _of_an_error(timeline, event)]
     if not events:
         return []
     timeouts = [event for event in events if event.what != "peer-gone"]
@@ -44,6 +47,17 @@ def find(timeline: Timeline) -> Sequence[Finding]:
     finding.cite(Role.PROOF, timeouts or events, "a rank waited in vain")
     finding.cite(Role.SUPPORT, events)
     return [finding]
+
+
+def _of_an_error(timeline: Timeline, failed: CollectiveFailed) -> bool:
+    """Whether a rank met a CUDA error before: the others then waited for a dead one."""
+    for error in timeline.of(CudaFailed):
+        if error.teardown or error.framework == "nccl" or not timeline.precedes(error, failed):
+            continue
+        gap = timeline.seconds_between(error, failed)
+        if timeline.boot_of(error) == timeline.boot_of(failed) and (gap is None or gap <= NEAR_S):
+            return True
+    return False
 
 
 RULE = Rule(Kind.COLLECTIVE_TIMEOUT, find)

@@ -217,7 +217,10 @@ def came_back(timeline: Timeline, event: Event, gpu: PciAddress | None) -> bool:
         )
         if not good or later.device is None:
             continue
-        if later.device != port and (gpu is None or later.device.slot != gpu.slot):
+        of_gpu = gpu is not None and (
+            later.device.slot == gpu.slot or gpu.slot in timeline.gpus_below(later.device)
+        )
+        if later.device != port and not of_gpu:
             continue
         if not timeline.same_run(later, event):
             continue
@@ -306,8 +309,11 @@ def asked_for(timeline: Timeline, event: Event, device: PciAddress | None) -> bo
     for act in timeline.of(AdminActed):
         if act.what not in ("remove", "unbind", "reset", "rmmod", "slot-power", "bind-vfio"):
             continue
-        if act.device is not None and device is not None and act.device.slot != device.slot:
-            continue
+        if act.device is not None and device is not None:
+            # Whoever removes a port removes what lies below it.
+            below = timeline.gpus_below(act.device)
+            if act.device.slot != device.slot and device.slot not in below:
+                continue
         if not timeline.same_run(act, event):
             continue
         gap = timeline.seconds_between(act, event)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuprobe.diagnosis import Certainty, Kind, Role
-from gpuprobe.events import CudaFailed, ProcessCrashed
+from gpuprobe.events import CudaFailed, GpuHung, ProcessCrashed
 from gpuprobe.rules.base import Finding, Rule, certainty_of, moment
 from gpuprobe.timeline import Timeline
 
@@ -48,9 +48,12 @@ def find(timeline: Timeline) -> Sequence[Finding]:
 
 
 def _of_an_error(timeline: Timeline, crash: ProcessCrashed) -> bool:
-    """Whether a CUDA error of the same run came shortly before the crash."""
-    for error in timeline.of(CudaFailed):
-        if timeline.precedes(crash, error) is not False:
+    """Whether a CUDA error or a lost device of the same run came shortly before the crash."""
+    for error in timeline.of(CudaFailed, GpuHung):
+        earlier = timeline.precedes(error, crash)
+        if earlier is None and error.origin.input == crash.origin.input:
+            earlier = error.origin.order < crash.origin.order
+        if not earlier:
             continue
         gap = timeline.seconds_between(error, crash)
         if timeline.boot_of(error) == timeline.boot_of(crash) and (gap is None or gap <= NEAR_S):

@@ -23,6 +23,7 @@ from gpuprobe.sources.scan import Scan
 from gpuprobe.sources.setting import (
     in_fence_of_code,
     in_patch,
+    is_general_text,
     is_program_text,
     judge,
     looks_pasted,
@@ -78,6 +79,7 @@ class Ingest:
         self._pairs: list[PairedStamps] = []
         self._framings: Counter[str] = Counter()
         self._program_text = False
+        self._general = False
         self._boot: str | None = None
         self._notes: list[str] = []
 
@@ -85,6 +87,7 @@ class Ingest:
         """All events of the scan, and the input's summary."""
         head = [record for number, text in scan.head for record in peel(number, text)]
         self._program_text = is_program_text([record.raw for record in head])
+        self._general = is_general_text([record.raw for record in head])
         for record in head:
             self._note(record)
         sniffed = self._known_format or sniff([text for _, text in scan.head])
@@ -156,9 +159,14 @@ class Ingest:
                 return found
         window = self._window(records, index, records[index].message)
         return [
-            (pattern_id, _never_a_log(event))
+            (pattern_id, self._never_a_log(event))
             for pattern_id, event in self._match(_PROSE, window, 0, len(window.text))
         ]
+
+    def _never_a_log(self, event: Event) -> Event:
+        """The event with prose for its setting, unless it stands in program text or an article."""
+        code = event.setting is Setting.CODE or self._general
+        return dataclasses.replace(event, setting=Setting.CODE if code else Setting.PROSE)
 
     def _keep(self, pattern_id: str, event: Event, record: Record) -> tuple[object, Event]:
         self._note(record)
@@ -229,18 +237,13 @@ class Ingest:
                     program_text=program,
                     pasted_log=pasted,
                 )
+                if setting is Setting.PROSE and self._general:
+                    setting = Setting.CODE
                 yield pattern.id, dataclasses.replace(event, setting=setting)
 
     @staticmethod
     def _near(window: Window) -> Sequence[Record]:
         return [*window.before(24)[::-1], window.record, *window.after(24)]
-
-
-def _never_a_log(event: Event) -> Event:
-    """The event with prose for its setting, unless it stands in program text."""
-    if event.setting is Setting.CODE:
-        return event
-    return dataclasses.replace(event, setting=Setting.PROSE)
 
 
 def _is_pretty(sniffed: str, head: Sequence[tuple[int, str]]) -> bool:

@@ -23,6 +23,9 @@ CONTEXT = Window.REACH + 2
 LONG_LINE = 1 << 20
 """Bytes without a line feed above which a line is handed on whatever it holds."""
 
+SEARCHED = 256 << 10
+"""Bytes searched at a time: few, so that what repeats is known soon."""
+
 MANY_BYTES = 64 << 20
 """Input after which a faster way to count lines is worth its import."""
 
@@ -181,12 +184,16 @@ class Regions:
     def _search(self, data: bytes) -> _Found:
         """Look for words in whole lines, and tell known lines from those to be read."""
         hits: list[int] = []
-        matches: list[re.Match[bytes]] = []
         # What is known holds up to the next boot mark, and again when that has been read.
         line = self._known.line if self._mark == self._known.mark_line else None
-        numbers = self._known.numbers
+        matches, rest = _known_lines(line, data) if line is not None else ([], data)
+        ends = self._matcher.hits(rest)
+        if ends and matches:
+            # Among the known lines stand others: tell them apart, in order.
+            matches.clear()
+            ends = self._matcher.hits(data)
         line_end = 0
-        for end in self._matcher.hits(data):
+        for end in ends:
             if end <= line_end:
                 continue
             # A hit's last byte is in its line, even where it is the line feed.
@@ -199,6 +206,7 @@ class Regions:
             line_end = data.find(b"\n", end - 1) + 1 or len(data)
             if self._pass_marks(data, start, line_end):
                 line = None
+        numbers = self._known.numbers
         found = _Found(
             hits,
             [match.start() for match in matches],
@@ -260,14 +268,14 @@ class Regions:
 def _line_blocks(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
     """Blocks cut behind line feeds, with True; parts of lines too long to wait for with False."""
     rest = b""
-    for block in blocks:
-        cut = block.rfind(b"\n") + 1
+    for block, start, end in _parts(blocks):
+        cut = block.rfind(b"\n", start, end) + 1
         if cut:
-            # Joined in one go: a block is copied once.
-            yield b"".join((rest, memoryview(block)[:cut])), True
-            rest = block[cut:]
+            # Joined in one go, so that all is copied once.
+            yield b"".join((rest, memoryview(block)[start:cut])), True
+            rest = block[cut:end]
             continue
-        rest += block
+        rest += block[start:end]
         if len(rest) >= LONG_LINE:
             # Neither within a character nor between a carriage return and its line feed.
             cut = len(rest)
@@ -277,6 +285,28 @@ def _line_blocks(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
             rest = rest[cut:]
     if rest:
         yield rest, True
+
+
+def _known_lines(line: re.Pattern[bytes], data: bytes) -> tuple[list[re.Match[bytes]], bytes]:
+    """The known lines among whole lines, and what stays without them."""
+    found: list[re.Match[bytes]] = []
+    rest: list[bytes] = []
+    done = 0
+    for match in line.finditer(data):
+        start = match.start()
+        if start == done or data[start - 1] == 0x0A:
+            found.append(match)
+            if start != done:
+                rest.append(data[done:start])
+            done = match.end()
+    rest.append(data[done:])
+    return found, b"".join(rest)
+
+
+def _parts(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, int, int]]:
+    for block in blocks:
+        for start in range(0, len(block), SEARCHED):
+            yield block, start, min(start + SEARCHED, len(block))
 
 
 def _back(buffer: bytes, at: int, lines: int) -> int:

@@ -26,7 +26,7 @@ _NEAR = 60
 # --- Program text inside a line --------------------------------------------------------------
 
 _TEMPLATE = re.compile(
-    r"\\d[+*{)\]]|\\s[+*]|\\w[+*]|\\\(|\\\[|\(\?[:P<=!i]|\.\*|\.\+|\[0-9|\[\^|\[a-f"
+    r"\\d[+*{)\]]|\\s[+*]|\\w[+*]|\\\(|\\\[|\(\?[:P<=!i]|\.\*(?!\*)|\.\+|\[0-9|\[\^|\[a-f"
     r"|(?<![\d.])%(?:0?\d+)?(?:l{0,2}|h{0,2}|z)[dsxXup]\b|(?<![\w$\"])\{\d?\}(?!\[Hardware)|\{[a-z_]+(?:![rs])?\}|\$\{\w+\}|\{\{"
     r"|<(?:bdf|pci|pci-?id|bus-?id|address|xid|code|n|number|xx)>"
 )
@@ -36,7 +36,7 @@ _SEARCHES = re.compile(
     r"\b(?:z|e|f|rip)?grep\b|\brg\b \S|\bawk\b|\bsed -|\bproctitle=|--grep|journalctl \S"
     r"|\b(?:[Mm]onitor(?:ing|s)?|[Ww]atch(?:ing|es)?|[Cc]heck(?:ing|s)?|[Ll]ook(?:ing|s)?|[Ss]earch(?:ing|es)?|[Ss]cann?(?:ing|s)?|[Ll]isten(?:ing|s)?|[Tt]rigger(?:s|ed)?|[Ff]ilter(?:ing|s)?) (?:\S+ ){0,4}?(?:for|on)\b"
     r"|\b(?:[Pp]atterns?|[Rr]egexp?s?|[Mm]atcher|[Rr]ules?|[Aa]lert(?:s|name)?|expr|keywords?|needles?|filters?|query|signatures?)\b[\"']?\s*(?:\([^)]*\))?\s*(?:[:=~]|for\b|\"|')"
-    r"|\|[=~] ?[\"`]|\becho (?:-\w+ )?[\"']"
+    r"|\|[=~] ?[\"`]|\becho (?:-\w+ )?[\"']|_test\.\w{1,4}:\d+: [^\"'`\n]*[\"'`]"
 )
 """Somebody searches for the words, or configures a search."""
 
@@ -251,13 +251,13 @@ def _is_prose(record: Record, head: str, words: str, tail: str) -> bool:
     if _PERSON.search(before) or _FIRST_PERSON.search(tail[:200]) or _TELLING.search(before):
         return True
     # A match may have swallowed the end of the line.
-    if re.search(r"\bI [a-z]|\b[Mm]y [a-z]", words):
+    if re.search(r"\bI [a-z]|\b[Mm]y [a-z]|\b(?:means|indicates) (?:that|the|your|an?)\b", words):
         return True
     if record.framed:
         return False
     # The quotation may begin before the words that a pattern needs.
     head = _COMPONENT.sub("", head)
-    if _QUESTION.search(words + tail) or _QUOTED_IN_SENTENCE.search(head):
+    if _QUESTION.search(head[-_NEAR:] + words + tail) or _QUOTED_IN_SENTENCE.search(head):
         return True
     if errors := list(_ERROR_WORD.finditer(before)):
         # A model's answer that breaks off: what counts is the program's sentence behind it.
@@ -316,6 +316,18 @@ _REPORTER = re.compile(
     r"\bI(?:'m|'ve|’m|’ve)?\b (?:have|am|was|saw|see|get|got|run|ran|tried|think|use|upgraded|can)|\b[Mm]y (?:GPU|system|card|machine|server|log|setup|PC|computer)|[Dd]escribe the bug|[Ss]teps to reproduce|"
     r"[Ww]hat happened|[Ee]xpected behaviou?r|^#+ *[Bb]ug [Rr]eport|[Aa]ctual behaviou?r|Start of NVIDIA bug report|[Rr]elevant log output"
 )
+_HAPPENED = re.compile(
+    r"\b(?:I|[Mm]y|[Oo]ur|[Ww]e|me|us|today|yesterday|last (?:night|week|month)|ago|again|after (?:updat|upgrad)\w+)\b|[Hh]elp\b|[Rr]eproduc"
+)
+"""Somebody tells what happened, or asks."""
+_GENRE = re.compile(
+    r"^(?:feat|fix|chore|docs?|refactor|test|perf)(?:\([\w ./-]+\))?!?: "
+    r"|\b(?:[Dd]escription of changes|[Tt]esting [Dd]one|[Tt]est [Pp]lan|[Ss]igned-off-by|[Tt]his (?:PR|pull request|change|commit|patch)|[Rr]elease notes"
+    r"|(?:is|are) (?:a|an|the|one of the) (?:\w+ ){1,3}(?:condition|error|failure|event|code|mode|bus|interface)s?|refers to|indicates? (?:a|an|that|the)|typically|[Rr]oot causes include"
+    r"|[Ww]hat (?:it is|is an?)\b|[Ww]hy it matters|[Hh]ow to (?:monitor|detect|fix|prevent|resolve)|[Rr]elated (?:terms|topics)|[Gg]lossary|[Bb]est [Pp]ractices|[Rr]ecommended [Aa]ctions?|[Kk]ey takeaways?|operators? should)",
+    re.MULTILINE,
+)
+"""What articles and the descriptions of changes say."""
 _CODE_LIST = re.compile(r"^\W*(?:xid|code|error code)\W*[,;|\t]\s*\w+", re.IGNORECASE)
 
 
@@ -395,6 +407,26 @@ def _is_document(lines: Sequence[str]) -> bool:
     if marks and (sentences or headings or marks > 1):
         return True
     return headings >= 1 and (rows >= 2 or (headings >= 2 and sentences * 4 >= len(lines)))
+
+
+def is_general_text(head_lines: Sequence[str]) -> bool:
+    """True if a text explains faults, or describes a change to a program, and reports none.
+
+    A glossary, an article or the description of a pull request has no log in it and nobody who
+    says what happened to him. A terse report may look alike, so two marks of the genre are needed.
+
+    Args:
+        head_lines: The first lines of the input, some dozens, as they stand.
+    """
+    lines = [_RUNS.sub("  ", line[:_REACH]).strip() for line in head_lines if line.strip()]
+    machine = (_LOG_LINE, _PROMPT, _MACHINE_OUTPUT, _TOKEN)
+    if not lines or any(pattern.search(line) for line in lines for pattern in machine):
+        return False
+    # What a contributor signs speaks in the first person and tells nothing.
+    text = "\n".join(line for line in lines if not line.startswith("By submitting this"))
+    if _REPORTER.search(text) or _HAPPENED.search(text) or "?" in text:
+        return False
+    return len({mark.group().lower() for mark in _GENRE.finditer(text)}) >= 2
 
 
 def in_patch(before: Sequence[str]) -> bool:

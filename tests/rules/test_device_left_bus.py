@@ -166,6 +166,17 @@ def test_a_removal_of_another_device_excuses_nothing() -> None:
     assert kinds(text)[0] is KIND
 
 
+def test_a_removal_of_the_port_above_takes_the_gpu_with_it() -> None:
+    """Whoever removes a port removes what lies below it."""
+    text = (
+        "Apr 02 10:00:00 h kernel: pci 0000:27:00.0: 126.016 Gb/s available PCIe bandwidth, limited by 8.0 GT/s PCIe x16 link at 0000:26:00.0 (capable of 252.048 Gb/s with 16.0 GT/s PCIe x16 link)\n"
+        "Apr 02 11:00:00 h sudo[1]:  ada : TTY=pts/0 ; PWD=/ ; USER=root ; COMMAND=/usr/bin/tee /sys/bus/pci/devices/0000:26:00.0/remove\n"
+        "Apr 02 11:00:05 h kernel: NVRM: GPU 0000:27:00.0: GPU has fallen off the bus.\n"
+    )
+
+    assert KIND not in kinds(text)
+
+
 def test_config_space_that_answers_later_speaks_for_the_driver() -> None:
     """Only the driver lost it: still confirmed, worded so, and it speaks against the link."""
     verdict = first(

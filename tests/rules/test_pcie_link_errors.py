@@ -91,3 +91,20 @@ def test_corrected_errors_do_not_explain_a_cuda_error() -> None:
     )
 
     assert set(kinds(text)) == {KIND, Kind.CANNOT_TELL}
+
+
+def test_a_surprise_down_after_which_the_link_was_reset_is_link_trouble() -> None:
+    """The port above says that its link is up again: the device did not leave."""
+    text = BOUND + (
+        "[ 900.000000] pcieport 0000:26:00.0: AER: Uncorrectable (Fatal) error message received from 0000:27:00.0\n"
+        "[ 900.000000] nvidia 0000:27:00.0: PCIe Bus Error: severity=Uncorrectable (Fatal), type=Data Link Layer, (Receiver ID)\n"
+        "[ 900.000000] nvidia 0000:27:00.0:   device [10de:2330] error status/mask=00000020/00000000\n"
+        "[ 900.000000] nvidia 0000:27:00.0:    [ 5] SDES                   (First)\n"
+    )
+    reset = (
+        "[ 901.000000] pcieport 0000:26:00.0: AER: Root Port link has been reset (0)\n"
+        "[ 901.000000] pcieport 0000:26:00.0: AER: device recovery failed\n"
+    )
+
+    assert kinds(text)[0] is Kind.DEVICE_LEFT_BUS
+    assert kinds(text + reset) == [KIND]

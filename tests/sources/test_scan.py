@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import re
+import sys
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -368,6 +370,27 @@ PLAIN = [PlainMatcher()]
 def lines_hit(data: bytes, ends: list[int]) -> set[int]:
     assert ends == sorted(ends)
     return {data.count(b"\n", 0, end - 1) for end in ends}
+
+
+def test_without_hyperscan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Hyperscan cannot be imported, the plain engine gives the same events."""
+    data = repeated(150)
+    expected = read(data, prefilter=True)
+    monkeypatch.setitem(sys.modules, "hyperscan", None)
+    monkeypatch.setattr(needles, "_local", threading.local())
+    assert read(data, prefilter=True) == expected
+    assert isinstance(needles._local.engine, PlainMatcher)
+
+
+def test_short_logs_are_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log that is shorter than an engine takes to start needs none, and gives the same."""
+    data = repeated(20)
+    expected = read(data, prefilter=True)
+    monkeypatch.setattr(scan_module, "SHORT_BYTES", 40_000)
+    monkeypatch.setattr(needles, "SHORT_LOG", 400)
+    monkeypatch.setattr(needles, "_local", threading.local())
+    assert read(data, prefilter=True, sizes=[100]) == expected
+    assert not hasattr(needles._local, "engine")
 
 
 def test_needles_can_be_looked_for_in_bytes() -> None:

@@ -1,4 +1,4 @@
-"""What container runtimes and their tools put before a line: CRI, kubectl, compose."""
+"""What container runtimes and their tools put before a line: CRI, kubectl, compose, pm2."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ _CRI = re.compile(
     r"(?P<raw>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,9}(?:Z|[+-]\d\d:\d\d)) std(?:out|err) [FP](?::\w+)* ?"
 )
 _COMPOSE = re.compile(r"[A-Za-z0-9][\w.-]{0,100}[-_]\d{1,4} *\| ")
+_PM2 = re.compile(r"\d{1,3}\|[A-Za-z][\w.-]{0,60} *\| ")
 _KUBECTL = re.compile(r"\[(?:pod|job|deployment|container)/[\w./-]{1,250}\] ")
 
 
@@ -26,6 +27,11 @@ def _compose(text: str) -> Peeled | None:
     return match and Peeled(text[match.end() :], "kubectl")
 
 
+def _pm2(text: str) -> Peeled | None:
+    match = _PM2.match(text)
+    return match and Peeled(text[match.end() :], "kubectl")
+
+
 def _kubectl(text: str) -> Peeled | None:
     match = _KUBECTL.match(text)
     return match and Peeled(text[match.end() :], "kubectl")
@@ -34,5 +40,6 @@ def _kubectl(text: str) -> Peeled | None:
 FRAMINGS = (
     Framing("cri", "0123456789", _cri),
     Framing("kubectl", "[", _kubectl, outermost=True),
+    Framing("pm2", "0123456789", _pm2, outermost=True),
     Framing("compose", "", _compose, outermost=True),
 )

@@ -10,7 +10,13 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from gpuprobe.events import AerRecoveryEnded, AerReported, LossHinted, SystemDescribed
+from gpuprobe.events import (
+    AerRecoveryEnded,
+    AerReported,
+    DeviceIdentified,
+    LossHinted,
+    SystemDescribed,
+)
 from gpuprobe.identity import PciAddress
 from gpuprobe.sources.record import Record, Window
 from gpuprobe.sources.wording.base import Family, Pattern, Reading
@@ -260,7 +266,7 @@ def _read_ghes(match: re.Match[str], window: Window) -> Reading:
     )
     if status and int(status[1], 16) != _ALL_ONES:
         bits = _names(_set_bits(int(status[1], 16), int(status[2], 16)), severity)
-    return AerReported(
+    report = AerReported(
         **window.base(named[1] if named else None),
         severity=severity,
         layer=layer["layer"] if layer else "",
@@ -268,6 +274,10 @@ def _read_ghes(match: re.Match[str], window: Window) -> Reading:
         bits=bits,
         firmware_first=True,
     )
+    # The block gives the function's class; a display controller is a GPU without any driver's name.
+    if named and re.search(r"class_code: (?:0x)?03(?:0[012]|8)", body):
+        return (DeviceIdentified(**window.base(named[1]), is_gpu=True), report)
+    return report
 
 
 def _read_recovery(match: re.Match[str], window: Window) -> Reading:

@@ -107,6 +107,9 @@ def _read_handler(match: re.Match[str], window: Window) -> Reading:
 
 
 def _read_dump(match: re.Match[str], window: Window) -> Reading:
+    if match["comm"]:
+        signal = _NUMBERS[int(match["number"])]
+        return _crashed(window, signal, process=match["comm"], pid=match["audited"])
     if match["faulting"]:
         return _crashed(window, "SIGSEGV", process=match["faulting"])
     told = (*window.before(6), *window.after(6))
@@ -244,11 +247,11 @@ CRASH = Family(
             id="crash-zsh",
             needles=("zsh: ",),
             regex=re.compile(
-                r"\bzsh: (?P<words>segmentation fault|bus error|abort|killed|illegal hardware instruction)\s+(?P<process>\S+)"
+                r"(?<![`'\"])\bzsh: (?P<words>segmentation fault|bus error|abort|killed|illegal hardware instruction)\s+(?P<process>\S+)"
             ),
             read=_read_zsh,
             examples=("zsh: segmentation fault  ./llama-cli -m model.gguf", "zsh: killed     python serve.py"),
-            near=("zsh: command not found: nvidia-smi",),
+            near=("zsh: command not found: nvidia-smi", "What does `zsh: killed python` mean?"),
             source="zsh jobs.c",
         ),
         Pattern(
@@ -309,7 +312,7 @@ CRASH = Family(
             id="crash-signal-number",
             needles=("signal 11", "signal 9", "signal 6", "signal 7", "signal: 11", "signal: 9", "signal: 6", "signal: 7", "signal: killed", "signal: aborted", "killed by signal: "),
             regex=re.compile(
-                r"\b(?:(?:killed by|terminated (?:abnormally )?(?:with|by)|caught|received|on|due to|shutdown with) signal:? |signal: )(?P<number>11|9|6|7)\b|\bsignal: (?P<words>killed|aborted)|killed by signal: (?P<shown>Bus error|Segmentation fault|Killed|Aborted)"
+                r"\b(?:(?:killed by|terminated (?:abnormally )?(?:with|by)|[Cc]aught|[Rr]eceived|on|due to|shutdown with) signal:? |signal: )(?P<number>11|9|6|7)\b|\bsignal: (?P<words>killed|aborted)|killed by signal: (?P<shown>Bus error|Segmentation fault|Killed|Aborted)"
             ),
             read=_read_signal,
             examples=(
@@ -325,10 +328,10 @@ CRASH = Family(
             id="crash-shell-killed",
             needles=("Killed",),
             regex=re.compile(
-                r"(?:\bline \d+: +(?P<pid>\d+) +|(?P<alone>\A\s*|(?:/it|it/s|B/s)\]\s*))Killed(?(alone)\s*\Z|\b)"
+                r"(?:\bline \d+: +(?P<pid>\d+) +|(?P<alone>\A[\s*`>]*|(?:/it|it/s|B/s)\]\s*))Killed(?(alone)[\s*`.]*\Z|\b)"
             ),
             read=_read_killed,
-            examples=("Loading checkpoint shards:  50%|#####     | 2/4 [00:21<00:21, 10.61s/it]Killed", "/srv/run.sh: line 3:  4412 Killed                  python serve.py", "Killed"),
+            examples=("**Killed**", "Loading checkpoint shards:  50%|#####     | 2/4 [00:21<00:21, 10.61s/it]Killed", "/srv/run.sh: line 3:  4412 Killed                  python serve.py", "Killed"),
             near=("Killed process 7", "Killed the old server"),
             source="POSIX shells",
         ),
@@ -360,17 +363,18 @@ CRASH = Family(
         ),
         Pattern(
             id="crash-dumped-core",
-            needles=(" dumped core", "Faulting application name: "),
+            needles=(" dumped core", "Faulting application name: ", "ANOM_ABEND "),
             regex=re.compile(
-                r"Process (?P<pid>\d+) \((?P<process>[^)\n]{1,64})\) of user \d+ dumped core|Faulting application name: (?P<faulting>[^,\n]{1,80})"
+                r"ANOM_ABEND [^\n]{0,200}?\bpid=(?P<audited>\d+) comm=\"(?P<comm>[^\"\n]{1,64})\"[^\n]{0,300}?\bsig=(?P<number>11|9|8|7|6|4)\b|Process (?P<pid>\d+) \((?P<process>[^)\n]{1,64})\) of user \d+ dumped core|Faulting application name: (?P<faulting>[^,\n]{1,80})"
             ),
             read=_read_dump,
             examples=(
                 "Process 7711 (llama-server) of user 1000 dumped core.",
+                'ANOM_ABEND auid=1000 uid=1000 gid=1000 ses=2 subj=unconfined pid=7711 comm="python3" exe="/usr/bin/python3.11" sig=11 res=1',
                 "Faulting application name: python.exe, version: 3.11.9, time stamp: 0x660c1f2e",
             ),
             near=("nobody dumped core",),
-            source="systemd-coredump, Windows Application Error 1000",
+            source="systemd-coredump, Linux audit, Windows Application Error 1000",
         ),
         Pattern(
             id="crash-terminate",

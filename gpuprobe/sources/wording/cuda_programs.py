@@ -193,14 +193,21 @@ PROGRAM_PATTERNS = (
     ),
     Pattern(
         id="cuda-ollama-context",
-        needles=("failed to get device context ", "cuda driver library failed to"),
+        needles=(
+            "failed to get device context ",
+            "cuda driver library failed to",
+            "driver library init failure: ",
+            "cuInit err: ",
+        ),
         regex=re.compile(
-            r"cuda driver library failed to [a-z ]+?(?P<number>\d{1,3})(?=\D|20\d\d-|$)"
+            r"(?:cuda driver library (?:failed to [a-z ]+?|init failure: )|cuInit err: )(?P<number>\d{1,3})(?=\D|20\d\d-|$)"
         ),
         read=_read_number,
         examples=(
             'cuda driver library failed to get device context 46time=2025-03-02T04:11:09.010+01:00 level=WARN source=gpu.go:449 msg="error looking up nvidia GPU memory"',
             "cuda driver library failed to get device context 999",
+            "cuInit err: 999",
+            'error="cuda driver library init failure: 999"',
         ),
         near=("cuda driver library failed to load",),
         source="ollama discover/gpu_info_nvcuda.c",
@@ -294,14 +301,15 @@ PROGRAM_PATTERNS = (
     ),
     Pattern(
         id="miner-device-dead",
-        needles=(": detected DEAD", "not responding", "stopped responding", "in OpenCL call"),
+        needles=(": detected DEAD", "not responding", "stopped responding", "in OpenCL call", "ung Detected"),
         regex=re.compile(
-            r"(?P<said>GPU ?#?\d{1,2}:? (?:detected DEAD|not responding|stopped responding|hangs in OpenCL call)[^\n]{0,80})"
+            r"(?P<said>GPU ?#?\d{1,2}:? (?:detected DEAD|not responding|stopped responding|hangs in OpenCL call|[Hh]ung [Dd]etected)[^\n]{0,80})"
         ),
         read=_read_miner,
         examples=(
             "GPU 1: detected DEAD (0a:00.0), will execute restart script watchdog.sh",
             "Watchdog: GPU3 not responding",
+            "ERROR - GPU 1 Hung Detected!",
         ),
         near=("GPU usage not responding to the fan curve",),
         source="TeamRedMiner, GMiner, PhoenixMiner",

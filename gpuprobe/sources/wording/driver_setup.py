@@ -92,7 +92,7 @@ DRIVER_SETUP = Family(
                 r"could not select device driver \\?\"[^\"]{0,20}\" with capabilities: \[\[[^\]]*gpu"
                 r"|(?:unresolvable|failed to inject|unknown) CDI devices?[^\n]{0,80}?nvidia\.com"
                 r"|[Uu]nknown (?:or invalid )?runtime (?:name: |specified )nvidia"
-                r"|nvidia-container-runtime-hook[^\n]{0,40}(?:executable file not found|no such file)"
+                r"|nvidia-container-runtime-hook[^\n]{0,40}(?:executable file not found|no such file|\(exit code: [1-9])"
             ),
             read=_unusable("container-setup"),
             examples=(
@@ -125,10 +125,10 @@ DRIVER_SETUP = Family(
         ),
         Pattern(
             id="module-not-inserted",
-            needles=("could not insert", "ERROR: could not load", "Module nvidia"),
+            needles=("could not insert", "Module nvidia", "konnte 'nvidia"),
             regex=re.compile(
                 r"could not insert (?:module )?['\"‘]?(?:\S*/)?nvidia[\w.-]*['\"’]?: (?P<why>(?!File exists)[A-Z][\w ]+)"
-                r"|FATAL: Module nvidia[\w-]* not found"
+                r"|FATAL: Module nvidia[\w-]* not found|konnte 'nvidia[\w-]*' nicht ein"
             ),
             read=_unusable("not-loaded"),
             examples=(
@@ -232,6 +232,28 @@ DRIVER_SETUP = Family(
             ),
             near=("Failed to initialize the NVIDIA plug-in",),
             source="NVIDIA X driver",
+        ),
+        Pattern(
+            id="program-no-device",
+            needles=(
+                "torch.cuda.is_available() is False",
+                "Failed to infer device type",
+                "no healthy devices present",
+                "cannot access '/dev/nvidia",
+            ),
+            regex=re.compile(
+                r"object on a CUDA device but torch\.cuda\.is_available\(\) is False|RuntimeError: Failed to infer device type"
+                r"|no healthy devices present; cannot allocate unhealthy devices nvidia\.com/gpu|cannot access '/dev/nvidia[^'\n]{0,20}': No such file"
+            ),
+            read=_unusable("no-cuda-device"),
+            examples=(
+                "RuntimeError: Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False.",
+                "RuntimeError: Failed to infer device type, please set the environment variable",
+                "Allocate failed due to no healthy devices present; cannot allocate unhealthy devices nvidia.com/gpu, which is unexpected",
+                "ls: cannot access '/dev/nvidia*': No such file or directory",
+            ),
+            near=("torch.cuda.is_available() is False, using the CPU",),
+            source="PyTorch serialization.py, vLLM config, kubelet, coreutils",
         ),
         Pattern(
             id="jetson-no-permission",

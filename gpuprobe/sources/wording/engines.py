@@ -188,9 +188,9 @@ _SUPERVISED = (
     Pattern(
         id="unit-stopping",
         needles=tuple(f"{word} {name}" for word in ("Stopping", "Stopped") for name in ENGINE_NAMES),
-        regex=re.compile(rf"\b(?:Stopping|(?P<over>Stopped)) (?P<who>(?:{_NAME})[\w@.:-]*)(?=\s|\.|$)"),
+        regex=re.compile(rf"\b(?:Stopping|Stopped) (?P<who>(?:{_NAME})[\w@.:-]*)(?=\s|\.|$)"),
         read=lambda match, window: EngineChanged(
-            **window.base(), what="stopped" if match["over"] else "stopping", who=match["who"].rstrip(".")
+            **window.base(), what="stopped", who=match["who"].rstrip(".")
         ),
         examples=("Stopping vllm.service - vLLM inference server...", "Stopped ollama.service - Ollama Service."),
         near=("Stopping cups.service - CUPS Scheduler...",),

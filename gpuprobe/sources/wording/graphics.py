@@ -40,16 +40,37 @@ GRAPHICS = Family(
     "graphics",
     (
         Pattern(
+            id="vulkan-driver-words",
+            needles=(
+                "because the context is lost",
+                "ggml_vulkan: device lost",
+                "GPU hung on one of our command buffers",
+                "kIOGPUCommandBufferCallbackError",
+            ),
+            regex=re.compile(
+                r"The CS has been (?:cancelled|rejected) because the context is lost|ggml_vulkan: device lost on|GPU hung on one of our command buffers|kIOGPUCommandBufferCallbackError(?:Timeout|Hang|ImpactingInteractivity)\b"
+            ),
+            read=_read_vulkan,
+            examples=(
+                "radv/amdgpu: The CS has been cancelled because the context is lost. This context is guilty of a hard recovery.",
+                "ggml_vulkan: device lost on Vulkan1",
+                "MESA: error: ../src/intel/vulkan/anv_device.c:2041: GPU hung on one of our command buffers (VK_ERROR_DEVICE_LOST)",
+            ),
+            near=("kIOGPUCommandBufferCallbackErrorOutOfMemory",),
+            source="Mesa radv and anv, llama.cpp ggml-vulkan, Apple Metal",
+        ),
+        Pattern(
             id="vulkan-device-lost",
             needles=("ERROR_DEVICE_LOST", "DeviceLostError", "ErrorDeviceLost"),
             regex=re.compile(
-                r"(?<![=!]= )(?<!case )\b(?:VK_ERROR_DEVICE_LOST|ERROR_DEVICE_LOST|(?:vk::)?DeviceLostError|(?:vk::\S*)?ErrorDeviceLost)\b(?! =)"
+                r"(?<![=!]= )(?<!case )\b(?:(?:VK_|(?:UR|ZE|PI)_RESULT_)?ERROR_DEVICE_LOST|(?:vk::)?DeviceLostError|(?:vk::\S*)?ErrorDeviceLost)\b(?! =)"
             ),
             read=_read_vulkan,
             examples=(
                 "terminate called after throwing an instance of 'vk::DeviceLostError'",
                 "  what():  vk::Device::waitForFences: ErrorDeviceLost",
                 "vkQueueSubmit failed: VK_ERROR_DEVICE_LOST",
+                "RuntimeError: level_zero backend failed with error: 20 (UR_RESULT_ERROR_DEVICE_LOST)",
             ),
             near=("case VK_ERROR_DEVICE_LOST:", "device lost its lease"),
             source="Vulkan specification, lost device",

@@ -94,6 +94,8 @@ def _read_json(match: re.Match[str], window: Window) -> Reading:
         if any(regex.search(line) for line in lines):
             return _failed(window, "triton", f"{file} {state}")
     cache = _cache_of(lines)
+    if cache is None and "InductorError: JSON" in match.string:
+        cache = "inductor"
     if cache is None or cache == "triton":
         # A frame of Triton alone is in most tracebacks of models; it must be the cache's.
         return None
@@ -236,14 +238,19 @@ JIT_CACHE = Family(
         ),
         Pattern(
             id="jit-pickle",
-            needles=("EOFError", "pickle data was truncated"),
-            regex=re.compile(r"\bEOFError(?:: Ran out of input)?|pickle data was truncated"),
+            needles=("EOFError", "pickle data was truncated", "UnpicklingError: invalid load key", "failed finding central directory"),
+            regex=re.compile(
+                r"\bEOFError(?:: Ran out of input)?|pickle data was truncated|UnpicklingError: invalid load key|failed finding central directory"
+            ),
             read=_read_pickle,
             examples=(
                 "  File \"/opt/env/lib/python3.11/site-packages/numba/core/caching.py\", line 487, in _load_index\n    version = pickle.load(f)\nEOFError: Ran out of input",
                 "  File \"/opt/env/lib/python3.12/site-packages/torch/_inductor/codecache.py\", line 1055, in iterate_over_candidates\n    return pickle.loads(content)\n_pickle.UnpicklingError: pickle data was truncated",
             ),
-            near=("EOFError: EOF when reading a line",),
+            near=(
+                "EOFError: EOF when reading a line",
+                '  File "/opt/env/lib/python3.11/site-packages/torch/serialization.py", line 1040, in _legacy_load\n    magic_number = pickle_module.load(f)\n_pickle.UnpicklingError: invalid load key, \'v\'.',
+            ),
             source="torch _inductor/codecache.py, numba core/caching.py",
         ),
         Pattern(

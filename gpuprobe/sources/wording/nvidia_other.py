@@ -71,6 +71,11 @@ def _read_modeset(match: re.Match[str], window: Window) -> Reading:
     return None
 
 
+def _read_power_management(match: re.Match[str], window: Window) -> Reading:
+    what = f"the GPU's driver {match['what']}"
+    return OtherFailed(**window.base(match["bdf"]), what=what, where="nvidia")
+
+
 def _gpu_id_address(text: str) -> PciAddress:
     """The driver's GPU id holds domain, bus and device in 16, 8 and 8 bits: 0x00000900 is 09:00."""
     number = int(text, 16)
@@ -218,6 +223,20 @@ PATTERNS: tuple[Pattern, ...] = (
         ),
         near=("the NVIDIA Kernel Mode Setting Driver",),
         source="open kernel modules, nvidia-modeset",
+    ),
+    Pattern(
+        id="nvidia-power-management",
+        needles=(": PM: failed to ", "nv_pmops_"),
+        regex=re.compile(
+            rf"nvidia (?P<bdf>{BDF}): PM: (?P<what>failed to (?:suspend|resume|freeze|thaw|restore)[^:\n]{{0,20}}: error -\d+|[^\n]{{0,60}}nv_pmops_(?P<call>\w+)\S* [^\n]{{0,20}}returns -\d+)"
+        ),
+        read=_read_power_management,
+        examples=(
+            "nvidia 0000:65:00.0: PM: failed to suspend async: error -5",
+            "nvidia 0000:65:00.0: PM: pci_pm_suspend(): nv_pmops_suspend+0x0/0x30 [nvidia] returns -5",
+        ),
+        near=("nvme 0000:01:00.0: PM: failed to suspend async: error -5",),
+        source="Linux, drivers/base/power/main.c",
     ),
     Pattern(
         id="nvidia-drm",

@@ -14,6 +14,7 @@ from gpuprobe.events import (
     DriverUnusable,
     Event,
     GpuLostReported,
+    GpuMemoryCounted,
     GpuSampled,
     LossHinted,
     NvmlReturned,
@@ -57,6 +58,7 @@ _BY_TEXT = {
     "gpu requires reset": "RESET_REQUIRED",
     "gpu requires restart": "RESET_REQUIRED",
     "driver/library version mismatch": "LIB_RM_VERSION_MISMATCH",
+    "gpu access blocked by the operating system": "OPERATING_SYSTEM",
 }
 _UNUSABLE = {
     "LIB_RM_VERSION_MISMATCH": "version-mismatch",
@@ -183,6 +185,9 @@ def _read_table_row(match: re.Match[str], window: Window) -> Iterator[Event]:
     )
     if lost_name or match["rest"].count("ERR!") > 1:
         yield LossHinted(what="smi-error", index=index, **window.base(device))
+    if counted := re.match(r"\s*(?:On|Off)\s*\|\s+(?P<count>[1-9]\d{0,9})\s*\|", match["rest"]):
+        count = int(counted["count"])
+        yield GpuMemoryCounted(what="uncorrectable", value=count, **window.base(device))
 
 
 _ROW = re.compile(

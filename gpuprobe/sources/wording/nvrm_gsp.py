@@ -54,6 +54,22 @@ PATTERNS: tuple[Pattern, ...] = (
         source=_OPEN,
     ),
     Pattern(
+        id="nvrm-gsp-rpc",
+        needles=("rpcRecvPoll timed", "GSP RPC timeout detected", "kgspRpcRecvPoll+0x"),
+        regex=re.compile(
+            r"rpcRecvPoll timed ?out for fn \d+|Back to back GSP RPC timeout detected"
+            r"|_kgspRpcRecvPoll\+0x[0-9a-f]+/0x[0-9a-f]+ \[nvidia\]"
+        ),
+        read=_faulted("rpc-timeout"),
+        examples=(
+            "NVRM: _issueRpcAndWait: rpcRecvPoll timedout for fn 103 sequence 611!",
+            "NVRM: GPU0 nvAssertFailedNoLog: Assertion failed: Back to back GSP RPC timeout detected! GPU marked for reset @ kernel_gsp.c:2401",
+            " _kgspRpcRecvPoll+0x5f1/0x7a0 [nvidia]",
+        ),
+        near=("static NV_STATUS _kgspRpcRecvPoll(OBJGPU *pGpu)",),
+        source=f"{_OPEN}, rpc.c; the driver dumps its stack when a call's wait ends",
+    ),
+    Pattern(
         id="nvrm-gsp-banner",
         needles=("* GSP Timeout *",),
         regex=re.compile(r"\*{4,} GSP Timeout \*{4,}"),

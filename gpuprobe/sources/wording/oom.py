@@ -199,6 +199,17 @@ OOM = Family(
             source="Kubernetes kubelet",
         ),
         Pattern(
+            id="oom-jetsam",
+            needles=("memorystatus: killing_",),
+            regex=re.compile(
+                r"memorystatus: killing_\w+ pid (?P<pid>\d+) \[(?P<process>[^\]\n]{1,64})\]"
+            ),
+            read=_read_victim,
+            examples=("memorystatus: killing_top_process pid 7711 [python3.12] (per-process-limit) 30123456KB",),
+            near=("memorystatus: killing nobody",),
+            source="macOS, XNU kern_memorystatus.c",
+        ),
+        Pattern(
             id="oom-evicted",
             needles=("low on resource: memory", "container oom "),
             regex=re.compile(

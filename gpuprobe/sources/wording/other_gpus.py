@@ -266,12 +266,13 @@ _OTHERS = (
             "esetting chip",
             "for hang on",
             "for preemption time out",
+            "for stopped heartbeat",
             "ngine reset failed",
             "CT: No response for request",
             "invalidation response timed out",
         ),
         regex=re.compile(
-            r"\b(?:i915|xe|\[drm)\b.{0,160}(?:GPU HANG|Failed to reset chip|[Rr]esetting (?:chip|[a-z]{3,4}\d+) (?:for|after)|Engine reset failed on"
+            r"\b(?:i915|xe|\[drm)\b.{0,160}(?:GPU HANG|Failed to reset chip|[Rr]esetting chip (?:for|after)|[Rr]esetting [a-z]{3,4}\d+ (?:for hang on|for preemption time out|for stopped heartbeat)|Engine reset failed on"
             r"|CT: No response for request|(?:tlb|TLB) invalidation response timed out)|GPU HANG: ecode"
         ),
         read=lambda match, window: (

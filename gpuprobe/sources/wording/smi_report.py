@@ -153,6 +153,10 @@ def _read_remapped(match: re.Match[str], window: Window) -> Reading:
     return GpuMemoryCounted(what=what, **window.base(_device(window)))
 
 
+def _read_retirement(match: re.Match[str], window: Window) -> Reading:
+    return GpuMemoryCounted(what="remap-pending", **window.base(_device(window)))
+
+
 def _line(
     name: str,
     needles: tuple[str, ...],
@@ -229,6 +233,11 @@ SMI_REPORT = Family(
             "remapped", ("Pending", "Remapping Failure Occurred"), r"(?P<what>Pending|Remapping Failure Occurred)\s+:\s+Yes", _read_remapped,
             "    Remapped Rows\n        Correctable Error                 : 0\n        Uncorrectable Error               : 2\n        Pending                           : Yes",
             "    Retired Pages\n        Pending                           : Yes",
+        ),
+        _line(
+            "retirement", ("Pending Page Blacklist",), r"Pending Page Blacklist\s+:\s+Yes", _read_retirement,
+            "        Pending Page Blacklist      : Yes",
+            "        Pending Page Blacklist      : No",
         ),
         _line(
             "unknown", (": Unknown Error",), r"\S\s{2,}: Unknown Error\s*$", _read_unknown,

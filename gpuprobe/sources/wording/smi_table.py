@@ -20,6 +20,7 @@ from gpuprobe.events import (
     DeviceIdentified,
     Event,
     GpuLostReported,
+    GpuMemoryCounted,
     GpuSampled,
     NvmlReturned,
     PowerReported,
@@ -226,6 +227,34 @@ def _read_dmon(match: re.Match[str], window: Window) -> Iterator[Event]:
         )
 
 
+_MEMORY_COLUMNS = {
+    "ecc.errors.uncorrected.volatile.total": "uncorrectable",
+    "ecc.errors.uncorrected.volatile.dram": "uncorrectable",
+    "ecc.errors.uncorrected.volatile.device_memory": "uncorrectable",
+    "remapped_rows.pending": "remap-pending",
+    "remapped_rows.failure": "remap-failed",
+}
+
+
+def _read_memory_header(match: re.Match[str], window: Window) -> Iterator[Event]:
+    """Rows below a header with counts of memory errors: the header's record reads them all."""
+    names = _cells(match["header"])
+    for place, record in enumerate(window.after(16), start=window.index + 1):
+        cells = _cells(record.message)
+        if len(cells) != len(names):
+            return
+        row = Window(window.records, place, record.message, window.input, window.input_order)
+        address = next((cell for cell in cells if _ADDRESS.fullmatch(cell)), None)
+        counts: dict[str, int] = {}
+        for name, cell in zip(names, cells, strict=True):
+            what = _MEMORY_COLUMNS.get(name.split(" ")[0])
+            value = int(cell) if cell.isdecimal() else int(cell == "Yes")
+            if what and value:
+                counts[what] = max(value, counts.get(what, 0))
+        for what, value in counts.items():
+            yield GpuMemoryCounted(what=what, value=value, **row.base(address))
+
+
 SMI_TABLE = Family(
     "smi_table",
     (
@@ -249,6 +278,20 @@ SMI_TABLE = Family(
             examples=("2026/05/11 09:12:44.700, 00000000:41:00.0, [GPU requires reset], 41",),
             near=("GPU requires reset",),
             source="nvidia-smi --query-gpu",
+        ),
+        Pattern(
+            id="smi-csv-memory",
+            needles=("ecc.errors.uncorrected.volatile.", "remapped_rows."),
+            regex=re.compile(
+                r"(?<![\w=,.])(?P<header>(?:[\w.]+(?: \[\w+\])?, )*(?:ecc\.errors\.uncorrected\.volatile\.\w+|remapped_rows\.(?:pending|failure))(?:, [\w.]+(?: \[\w+\])?)*)\s*\Z"
+            ),
+            read=_read_memory_header,
+            examples=(
+                "gpu_bus_id, remapped_rows.pending, remapped_rows.failure\n00000000:41:00.0, 1, 0",
+                "index, ecc.errors.uncorrected.volatile.total\n0, 3",
+            ),
+            near=("index, ecc.errors.uncorrected.volatile.total\n0, 0",),
+            source="nvidia-smi --query-gpu, --query-remapped-rows",
         ),
         Pattern(
             id="smi-csv-row",

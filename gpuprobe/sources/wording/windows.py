@@ -12,7 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from gpuprobe.events import GpuHung, GpuLostReported, HostFaulted, SystemDescribed
+from gpuprobe.events import AerReported, DeviceIdentified, GpuHung, GpuLostReported, HostFaulted, SystemDescribed
+from gpuprobe.identity import PciAddress
 from gpuprobe.sources.record import Window
 from gpuprobe.sources.wording.base import Family, Pattern, Reading
 
@@ -34,6 +35,23 @@ def _read_event(match: re.Match[str], window: Window) -> Reading:
 
 def _read_dxg(match: re.Match[str], window: Window) -> Reading:
     return SystemDescribed(key="wsl", value="dxgkrnl", **window.base())
+
+
+def _read_whea(match: re.Match[str], window: Window) -> Reading:
+    """A WHEA event about a PCI Express component, from the lines of its description."""
+    near = [record.message for record in window.before(12)][::-1]
+    text = "\n".join((*near, window.text, *(record.message for record in window.after(12))))
+    place = re.search(r"Bus:Device:Function: 0x([0-9A-Fa-f]{1,2}):0x([0-9A-Fa-f]{1,2}):0x([0-7])", text)
+    if place is None:
+        return None
+    device = PciAddress(0, int(place[1], 16), int(place[2], 16), int(place[3]), domain_assumed=True)
+    fatal = re.search(r"[Aa] fatal hardware error|Event ID:\s+18\b", text)
+    report = AerReported(severity="fatal" if fatal else "correctable", firmware_first=True, **window.base(device))
+    # The name is the component's own: a root port's says nothing of what sits below it.
+    vendor = re.search(r"Primary Device Name:\s*PCI\\VEN_(10DE|1002)", text, re.IGNORECASE)
+    if vendor and match["what"] in ("Endpoint", "Legacy Endpoint"):
+        return (DeviceIdentified(is_gpu=True, **window.base(device)), report)
+    return report
 
 
 def _read_dpc_watchdog(match: re.Match[str], window: Window) -> Reading:
@@ -126,6 +144,17 @@ WINDOWS = Family(
             examples=("FAILURE_BUCKET_ID:  LKD_0x141_Tdr:6_IMAGE_nvlddmkm.sys_Ampere",),
             near=("FAILURE_BUCKET_ID:  LKD_0x15E_ndis.sys",),
             source="WinDbg",
+        ),
+        Pattern(
+            id="whea-pcie",
+            needles=("Component: PCI Express",),
+            regex=re.compile(r"Component: PCI Express (?P<what>(?:Legacy )?Endpoint|(?:Legacy )?[A-Z]\w+ [A-Z]\w+(?: \w+)?)"),
+            read=_read_whea,
+            examples=(
+                "A corrected hardware error has occurred.\n\nComponent: PCI Express Root Port\nError Source: Advanced Error Reporting (PCI Express)\n\nPrimary Bus:Device:Function: 0x0:0x3:0x1\nPrimary Device Name:PCI\\VEN_1022&DEV_1483",
+            ),
+            near=("Component: Memory",),
+            source="Microsoft-Windows-WHEA-Logger, events 17 and 18",
         ),
         Pattern(
             id="dpc-watchdog",

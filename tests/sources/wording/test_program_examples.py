@@ -8,13 +8,14 @@ from read_window import read_lines, windows
 from gpuprobe.sources.wording.base import Family, Pattern
 from gpuprobe.sources.wording.crash import CRASH
 from gpuprobe.sources.wording.cuda import CUDA
+from gpuprobe.sources.wording.driver_setup import DRIVER_SETUP
 from gpuprobe.sources.wording.engines import ENGINES
 from gpuprobe.sources.wording.graphics import GRAPHICS
 from gpuprobe.sources.wording.jit_cache import JIT_CACHE
 from gpuprobe.sources.wording.nccl import NCCL
 from gpuprobe.sources.wording.oom import OOM
 
-FAMILIES = (CUDA, NCCL, GRAPHICS, ENGINES, CRASH, OOM, JIT_CACHE)
+FAMILIES = (CUDA, NCCL, GRAPHICS, ENGINES, CRASH, OOM, JIT_CACHE, DRIVER_SETUP)
 EXAMPLES = [
     pytest.param(family, pattern, example, id=pattern.id)
     for family in FAMILIES

@@ -92,7 +92,7 @@ def test_an_unhandled_cuda_error_is_a_failure_of_this_ranks_gpu() -> None:
         ("Error: llama runner process has terminated: exit status 2", "worker-exited", "", 2),
         ("ollama.service: State 'stop-sigterm' timed out. Killing.", "killed-by-supervisor", "ollama.service", None),
         ("vllm.service: Scheduled restart job, restart counter is at 3.", "restarted", "vllm.service", None),
-        ("Stopping vllm.service - vLLM inference server...", "stopping", "vllm.service", None),
+        ("Stopping vllm.service - vLLM inference server...", "stopped", "vllm.service", None),
         ("sglang.service: Main process exited, code=exited, status=3/NOTIMPLEMENTED", "worker-exited", "sglang.service", 3),
         ("ggml_cuda_init: failed to initialize CUDA: unknown error", "cpu-fallback", "", None),
     ],
