@@ -1,4 +1,4 @@
-"""What to do next on this one machine: the conditions that its inputs show, and the steps for them."""
+"""What to do next on this one machine: the conditions its inputs show, and the steps for them."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def _power_brake(scene: _Scene) -> _Answer:
 
 
 def _others_failed(scene: _Scene) -> _Answer:
-    """Devices of other slots that fail in the same moment; the card's own functions are one card."""
+    """Devices of other slots that fail in the same moment; a card's functions are one card."""
     names = set()
     for event in scene.timeline.of(XidReported, LossHinted, HostFaulted):
         lost = (
@@ -218,14 +218,6 @@ def _host_errors(scene: _Scene) -> _Answer:
     return f"{total(events)} lines" if events else None
 
 
-def _witness(scene: _Scene) -> _Answer:
-    for event in scene.finding.events():
-        if isinstance(event, XidReported) and event.code == 79 and event.process:
-            if "unknown" not in event.process:
-                return f"{event.process} (pid {event.pid})"
-    return None
-
-
 def _driver_only(scene: _Scene) -> _Answer:
     return "config space answered after it" if "config-alive" in scene.finding.tags else None
 
@@ -249,7 +241,7 @@ _RULES: dict[str, Callable[[_Scene], _Answer]] = {
 """Rules that a log can answer. The others need runs or swaps, and stay among the next steps."""
 
 _NOTES: dict[str, Callable[[_Scene], _Answer]] = {"P2": _host_lived}
-"""Rules that explain without speaking for or against; shown with the cause they are mistaken for."""
+"""Rules that explain and speak neither for nor against; shown with what they are mistaken for."""
 
 _NOT_SEEN: dict[str, tuple[str, ...]] = {
     "power": ("P3", "P6", "P7"),
@@ -281,7 +273,7 @@ def scorecard(timeline: Timeline, finding: Finding) -> tuple[Cause, ...]:
     if figure := _driver_only(scene):
         against["link"].append(CauseEntry("F1", f"only the driver's test failed ({figure})", "-"))
     notes = [
-        CauseEntry(rule_id, f"{texts[rule_id].text} ({figure}); one plug or rail is not excluded", "")
+        CauseEntry(rule_id, f"{texts[rule_id].text} ({figure}); one plug is not excluded", "")
         for rule_id, ask in _NOTES.items()
         if (figure := ask(scene))
     ]
@@ -334,7 +326,7 @@ def _unseen(scene: _Scene, cause: str, fired: set[str]) -> Iterator[CauseEntry]:
 
 
 def _aer_granted(scene: _Scene) -> bool:
-    """Whether zero AER lines would mean zero errors: AER belongs to Linux and is not switched off."""
+    """Whether zero AER lines would mean zero errors: AER is Linux' own and not switched off."""
     cmdline = scene.timeline.described("cmdline")
     off = cmdline is not None and ("pci=noaer" in cmdline.value or "nommconf" in cmdline.value)
     granted = any(

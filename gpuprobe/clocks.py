@@ -1,4 +1,4 @@
-"""Joining the clocks of several logs: explicit zones, paired lines, the user's word, else nothing."""
+"""Joining the clocks of several logs: zones, paired lines, the user's word, else nothing."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Clocks:
     _offsets: dict[ClockKey, timedelta] = field(default_factory=dict)
     _years: dict[ClockKey, int] = field(default_factory=dict)
     _epochs: dict[str, datetime] = field(default_factory=dict)
-    _cache: dict[int, datetime | None] = field(default_factory=dict)
+    _cache: dict[int, tuple[Event, datetime | None]] = field(default_factory=dict)
 
     def learn(self, pairs: Iterable[PairedStamps], events: Sequence[Event]) -> None:
         """Take in lines that carry two clocks, and messages that two inputs share."""
@@ -138,7 +138,7 @@ class Clocks:
     def at(self, event: Event) -> datetime | None:
         """When the event was written, in UTC; None where zone or year are not known."""
         if id(event) in self._cache:
-            return self._cache[id(event)]
+            return self._cache[id(event)][1]
         found = self._wall(event)
         stamp = event.stamp
         if found is None and stamp is not None and stamp.monotonic_s is not None:
@@ -147,7 +147,8 @@ class Clocks:
             )
             if epoch is not None:
                 found = epoch + timedelta(seconds=stamp.monotonic_s)
-        self._cache[id(event)] = found
+        # The event is kept with its time, so that no other can come to have its id.
+        self._cache[id(event)] = (event, found)
         return found
 
     def _wall(self, event: Event) -> datetime | None:

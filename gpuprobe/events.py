@@ -372,7 +372,7 @@ class DeviceIdentified(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BridgeLinked(Event):
-    """A line showed that `device` lies below `parent` (sysfs path, lspci -t, kernel's enumeration)."""
+    """A line showed that `device` lies below `parent` (sysfs path, lspci -t, enumeration)."""
 
     parent: PciAddress
 
@@ -382,8 +382,9 @@ class SystemDescribed(Event):
     """A fact about the machine or the software.
 
     Attributes:
-        key: `driver`, `kernel`, `cmdline`, `chassis` (DMI line), `laptop`, `vm`, `wsl`, `container`,
-            `egpu`, `riser`, `engine`, `engine-argv`, `framework`, `cuda`, `firmware`, `open-module`,
+        key: `driver`, `kernel`, `cmdline`, `chassis` (DMI line), `laptop`, `vm`, `wsl`,
+            `container`, `egpu`, `riser`, `engine`, `engine-argv`, `framework`, `cuda`,
+            `firmware`, `open-module`,
             `aer-granted`, `aer-disabled`, `aspm`, `hotplug-port` (what a port's slot can do).
         value: As printed.
     """
@@ -500,7 +501,7 @@ class GpuMemoryCounted(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuSampled(Event):
-    """One row of a sampling tool (`nvidia-smi --query-gpu`, dmon): what was read, None for the rest.
+    """One row of a sampling tool (`nvidia-smi --query-gpu`, dmon); None for what it left out.
 
     Attributes:
         power_w: Watts. limit_w: Watts. temp_c: Celsius. sm_clock_mhz: MHz. util_percent: Percent.

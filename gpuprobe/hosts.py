@@ -153,7 +153,7 @@ def _only(machines: dict[str, str]) -> str | None:
 
 
 def _foreign(event: Event, machines: dict[str, str]) -> str | None:
-    """A syslog name that is neither a known machine nor made by an orchestrator: another machine."""
+    """A syslog name that is neither a known machine nor made by an orchestrator: another one."""
     name = _usable(event.host)
     if name is None or not machines or name in machines or _POD.match(name):
         return None

@@ -1,4 +1,4 @@
-"""From findings to a diagnosis: what is the cause, what only follows from it, and how it is told."""
+"""From findings to a diagnosis: what is the cause, what follows from it, and how it is told."""
 
 from __future__ import annotations
 
@@ -120,7 +120,9 @@ _EXPLAINS: dict[Kind, frozenset[Kind]] = {
     Kind.APPLICATION_FAULT: frozenset(
         {Kind.PROCESS_CRASH, Kind.COLLECTIVE_TIMEOUT, Kind.CANNOT_TELL, Kind.DRIVER_UNUSABLE}
     ),
-    Kind.DRIVER_UNUSABLE: frozenset({Kind.PROCESS_CRASH, Kind.COLLECTIVE_TIMEOUT, Kind.CANNOT_TELL}),
+    Kind.DRIVER_UNUSABLE: frozenset(
+        {Kind.PROCESS_CRASH, Kind.COLLECTIVE_TIMEOUT, Kind.CANNOT_TELL}
+    ),
     Kind.COLLECTIVE_TIMEOUT: frozenset({Kind.PROCESS_CRASH, Kind.CANNOT_TELL}),
     Kind.PROCESS_CRASH: frozenset({Kind.CANNOT_TELL}),
     Kind.HOST_RESET: frozenset({Kind.CANNOT_TELL}),
@@ -320,9 +322,9 @@ def _add_consequences(timeline: Timeline, lead: Finding, others: Sequence[Findin
                 lead.cite(Role.SUPPORT, [event], "PCI said so in the same moment")
         elif _follows(event, loss=loss):
             lead.cite(Role.CONSEQUENCE, [event], _says(event))
-            if isinstance(event, XidReported | AdapterInitFailed) and event.device:
-                if event.device.slot != lead.device:
-                    lead.other_devices.add(event.device.slot)
+            named = event.device if isinstance(event, XidReported | AdapterInitFailed) else None
+            if named is not None and named.slot != lead.device:
+                lead.other_devices.add(named.slot)
 
 
 _LIFE = {
@@ -406,11 +408,9 @@ def _verdict(timeline: Timeline, finding: Finding, *, main: bool) -> Verdict:
         at_raw=finding.root.stamp.raw if finding.root.stamp else None,
         xids=finding.xids,
         evidence=tuple(_evidence(timeline, finding)),
-        ruled_out=tuple([*finding.ruled_out, *limits.ruled_out(timeline, finding)]),
-        not_checked=tuple([*finding.not_checked, *limits.not_checked(timeline, finding)]),
-        causes=causes.scorecard(timeline, finding)
-        if finding.kind is Kind.DEVICE_LEFT_BUS
-        else (),
+        ruled_out=(*finding.ruled_out, *limits.ruled_out(timeline, finding)),
+        not_checked=(*finding.not_checked, *limits.not_checked(timeline, finding)),
+        causes=causes.scorecard(timeline, finding) if finding.kind is Kind.DEVICE_LEFT_BUS else (),
         next_steps=advice.next_steps(timeline, finding) if main else (),
     )
 
@@ -442,11 +442,7 @@ def _sentence(timeline: Timeline, finding: Finding) -> str:
     summary = finding.summary
     if finding.kind is Kind.DEVICE_LEFT_BUS:
         failure = next(
-            (
-                event
-                for event in finding.events(Role.CONSEQUENCE)
-                if isinstance(event, CudaFailed)
-            ),
+            (event for event in finding.events(Role.CONSEQUENCE) if isinstance(event, CudaFailed)),
             None,
         )
         if failure is not None:

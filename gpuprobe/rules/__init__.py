@@ -1,4 +1,4 @@
-"""One file a verdict kind. A rule sees a timeline and says what it finds; it never weighs others."""
+"""One file a verdict kind. A rule sees a timeline and says what it finds; it weighs no others."""
 
 from __future__ import annotations
 

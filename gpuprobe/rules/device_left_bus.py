@@ -110,10 +110,8 @@ def _driver_signs(timeline: Timeline) -> Iterator[Sign]:
             device = known.pci if known else None
         if isinstance(event, XidReported):
             if event.code == 79:
-                says = "the driver's reads no longer reach this GPU's registers"
-                yield Sign(
-                    event, device, Test.DRIVER, Certainty.CONFIRMED, says, event.via, uuid
-                )
+                says = f"the driver's reads no longer reach this GPU's registers{_witness(event)}"
+                yield Sign(event, device, Test.DRIVER, Certainty.CONFIRMED, says, event.via, uuid)
             continue
         says = {
             "driver": "the driver lost the GPU",
@@ -124,6 +122,13 @@ def _driver_signs(timeline: Timeline) -> Iterator[Sign]:
         test = Test.CONFIG if event.by == "amdgpu" else Test.DRIVER
         kind = "kernel" if event.by == "driver" else event.by
         yield Sign(event, device, test, Certainty.CONFIRMED, says, kind, uuid)
+
+
+def _witness(event: XidReported) -> str:
+    """The process an Xid 79 names touched the GPU first and noticed: no cause."""
+    if not event.process or "unknown" in event.process:
+        return ""
+    return f"; {event.process} noticed it and is no cause"
 
 
 def _config_signs(timeline: Timeline) -> Iterator[Sign]:
@@ -148,9 +153,7 @@ def _config_signs(timeline: Timeline) -> Iterator[Sign]:
         bound = change.driver in ("nvidia", "amdgpu", "nouveau")
         if change.what == "removed" and bound and timeline.is_gpu(change.device):
             says = "the device was removed while its driver was bound"
-            yield Sign(
-                change, change.device, Test.DIRECTORY, Certainty.CONFIRMED, says, "removed"
-            )
+            yield Sign(change, change.device, Test.DIRECTORY, Certainty.CONFIRMED, says, "removed")
 
 
 def _suspended(timeline: Timeline, event: Event) -> bool:
@@ -255,9 +258,7 @@ def _support_signs(timeline: Timeline) -> Iterator[Sign]:
             )
     for cleanup in xids.blaming(timeline, lambda code: code == LOST_XID):
         says = "the clean-up of a program's channels names Xid 79"
-        yield Sign(
-            cleanup, cleanup.device, Test.DRIVER, Certainty.LIKELY, says, "rc-all-channels"
-        )
+        yield Sign(cleanup, cleanup.device, Test.DRIVER, Certainty.LIKELY, says, "rc-all-channels")
     for fault in timeline.of(AdapterInitFailed, FirmwareFaulted):
         if fault.status == RM_STATUS_LOST:
             says = "the driver gave up with status 0x0f, GPU is lost"
@@ -372,8 +373,7 @@ def _certainty(signs: Sequence[Sign], device: PciAddress | None) -> Certainty:
     if best is not Certainty.CONFIRMED or device is None:
         return min(best, Certainty.LIKELY, key=lambda certainty: certainty.rank)
     if any(
-        sign.event.setting is Setting.LOG and sign.strength is Certainty.CONFIRMED
-        for sign in signs
+        sign.event.setting is Setting.LOG and sign.strength is Certainty.CONFIRMED for sign in signs
     ):
         return Certainty.CONFIRMED
     # Words without a log around them: two witnesses that do not depend on each other agree.

@@ -72,7 +72,9 @@ def find(timeline: Timeline) -> Sequence[Finding]:
     finding = Finding(
         kind=Kind.GPU_FIRMWARE_HANG,
         certainty=certainty_of(faults, best),
-        summary=f"{name[0].upper()}{name[1:]}: {WORDS.get(root.what, root.what)} {moment(root)}".rstrip(),
+        summary=(
+            f"{name[0].upper()}{name[1:]}: {WORDS.get(root.what, root.what)} {moment(root)}"
+        ).rstrip(),
         root=root,
         device=device,
     )

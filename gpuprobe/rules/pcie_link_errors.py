@@ -49,9 +49,8 @@ def find(timeline: Timeline) -> Sequence[Finding]:
             if event.what != "link-down" or not came_back(timeline, event, gpu):
                 continue
             bounced.add(gpu)
-        elif isinstance(event, DpcTriggered):
-            if came_back(timeline, event, gpu):
-                bounced.add(gpu)
+        elif isinstance(event, DpcTriggered) and came_back(timeline, event, gpu):
+            bounced.add(gpu)
         groups[gpu].append(event)
     found = [_finding(timeline, gpu, events, gpu in bounced) for gpu, events in groups.items()]
     known = {finding.device for finding in found}
@@ -74,9 +73,7 @@ def _gpu_of(timeline: Timeline, event: Event) -> PciAddress | None:
     return below[0] if len(below) == 1 else None
 
 
-def _finding(
-    timeline: Timeline, gpu: PciAddress, events: list[Event], bounced: bool
-) -> Finding:
+def _finding(timeline: Timeline, gpu: PciAddress, events: list[Event], bounced: bool) -> Finding:
     aer = [event for event in events if isinstance(event, AerReported)]
     worst = [event for event in aer if event.severity != "correctable"]
     bits = Counter(bit for event in aer for bit in event.bits)
@@ -87,14 +84,15 @@ def _finding(
     if bounced:
         what = "lost its link and came back"
     elif worst:
-        what = f"reported uncorrectable PCIe errors {times(total(worst))}; no line says that it left"
+        what = f"reported uncorrectable PCIe errors {times(total(worst))}"
     else:
         names = ", ".join(f"{name} {number}" for name, number in bits.most_common(4))
         what = f"corrected PCIe errors {times(count)}" + (f" ({names})" if names else "")
     finding = Finding(
         kind=Kind.PCIE_LINK_ERRORS,
         certainty=certainty_of(events, best),
-        summary=f"The link of {gpu_name(gpu)} {what} {moment(events[0])}".rstrip(),
+        summary=f"The link of {gpu_name(gpu)} {what} {moment(events[0])}".rstrip()
+        + ("; no line says that the GPU left" if worst and not bounced else ""),
         root=events[0],
         device=gpu,
         tags={"corrected-errors"} if not worst else {"uncorrected-errors"},

@@ -122,8 +122,8 @@ def _blamed(timeline: Timeline, kind: Kind, sentence: str) -> list[Finding]:
             found[device] = Finding(
                 kind=kind,
                 certainty=Certainty.LIKELY,
-                summary=f"{gpu_name(device)} {sentence} before {moment(event) or 'this log begins'}: "
-                f"its clean-up names Xid {event.caused_by}",
+                summary=f"{gpu_name(device)} {sentence} before "
+                f"{moment(event) or 'this log begins'}: its clean-up names Xid {event.caused_by}",
                 root=event,
                 device=device,
             )

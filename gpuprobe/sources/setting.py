@@ -121,7 +121,7 @@ _LINKING = re.compile(
 """Words of any sentence; a program's sentence ends in a colon before the error it quotes."""
 
 _PROGRAMS_SENTENCE = re.compile(
-    r"^(?:(?!(?:[Nn]ote|[Ee]dit|[Uu]pdate|[Tt]itle|[Ss]ummary|[Dd]escription|[Pp]roblem|[Ii]ssue|[Qq]uestion|[Bb]ug|[Ss]tep|[Ss]ubject|[Ff]ix|PS|Q|A|Re)\w*:)[\w.()\[\]/-]+: "
+    r"^(?:(?!(?:(?:[Nn]ote|[Ee]dit|[Uu]pdate|[Tt]itle|[Ss]ummary|[Dd]escription|[Pp]roblem|[Ii]ssue|[Qq]uestion|[Bb]ug|[Ss]tep|[Ss]ubject|[Ff]ix)\w*|PS|Q|A|Re):)[\w.()\[\]/-]+: "
     r"|terminate called|thread '[^']{0,80}' panicked at |called `Result::unwrap\(\)` on |(?:The|This|An?)(?: [\w-]+){0,2}$)"
 )
 """A program's sentence: its component before a colon, or the subject of what the words say."""
@@ -328,6 +328,10 @@ _GENRE = re.compile(
     re.MULTILINE,
 )
 """What articles and the descriptions of changes say."""
+_COMMIT = re.compile(
+    r"^[*|/\\ ]*(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{7,40} (?:\([^)]*\) )?[A-Za-z]"
+)
+"""A line of `git log --oneline`."""
 _CODE_LIST = re.compile(r"^\W*(?:xid|code|error code)\W*[,;|\t]\s*\w+", re.IGNORECASE)
 
 
@@ -357,6 +361,8 @@ def is_program_text(head_lines: Sequence[str]) -> bool:
     ):
         return False
     if sum(bool(_RULE_FILE.match(line)) for line in lines) >= 2:
+        return True
+    if len(lines) >= 2 and all(_COMMIT.match(line) for line in lines):
         return True
     if _CODE_LIST.match(lines[0]) and sum(bool(_CODE_ROW.match(line)) for line in lines) >= 2:
         return True

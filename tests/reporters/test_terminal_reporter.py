@@ -40,7 +40,9 @@ def test_lines_fit_80_columns(name, verbose, request, rendered) -> None:
         for step in verdict.next_steps
         if step.command
     } | {
-        f"      {printable(row.how)}" for verdict in diagnosis.verdicts for row in verdict.not_checked
+        f"      {printable(row.how)}"
+        for verdict in diagnosis.verdicts
+        for row in verdict.not_checked
     }
 
     for line in rendered(TerminalReporter(verbose=verbose), diagnosis).splitlines():

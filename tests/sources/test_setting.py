@@ -305,6 +305,7 @@ SHELL = f"""root@node7:~# nvidia-smi
 {SMI}
 root@node7:~# dmesg | grep Xid
 """
+ONELINE = "3fa91c2 Fix a segmentation fault in the tokenizer\n77b0d1e docs: explain exit code 139"
 ASSERTS = "\n".join(
     f"x.cu:3: k: block: [0,0,0], thread: [{n},0,0] Assertion `p==nullptr` failed." for n in range(9)
 )
@@ -318,7 +319,7 @@ JSON = f"""{{
 
 
 @pytest.mark.parametrize(
-    "text", [PYTHON, C, PATCH, RULES, DOCS, CHANGELOG, CODES, MAN], ids=lambda text: text[:20]
+    "text", [PYTHON, C, PATCH, RULES, DOCS, CHANGELOG, CODES, MAN, ONELINE], ids=lambda text: text[:20]
 )
 def test_programs_rules_lists_and_documentation_are_program_text(text: str) -> None:
     assert is_program_text(text.split("\n"))

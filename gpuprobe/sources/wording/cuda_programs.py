@@ -301,7 +301,13 @@ PROGRAM_PATTERNS = (
     ),
     Pattern(
         id="miner-device-dead",
-        needles=(": detected DEAD", "not responding", "stopped responding", "in OpenCL call", "ung Detected"),
+        needles=(
+            ": detected DEAD",
+            "not responding",
+            "stopped responding",
+            "in OpenCL call",
+            "ung Detected",
+        ),
         regex=re.compile(
             r"(?P<said>GPU ?#?\d{1,2}:? (?:detected DEAD|not responding|stopped responding|hangs in OpenCL call|[Hh]ung [Dd]etected)[^\n]{0,80})"
         ),
@@ -316,7 +322,12 @@ PROGRAM_PATTERNS = (
     ),
     Pattern(
         id="cuda-debugger",
-        needles=("CUDA_EXCEPTION_", "Invalid __global__", "Invalid __shared__", "Invalid __local__"),
+        needles=(
+            "CUDA_EXCEPTION_",
+            "Invalid __global__",
+            "Invalid __shared__",
+            "Invalid __local__",
+        ),
         regex=re.compile(
             r"(?P<said>received signal CUDA_EXCEPTION_\d+, [^\n]{1,60}|Invalid __(?:global|shared|local)__ (?:read|write|atomic) of size \d+)"
         ),

@@ -62,7 +62,9 @@ def _read_gpu_heat(match: re.Match[str], window: Window) -> Reading:
 def _read_sel(match: re.Match[str], window: Window) -> Event | None:
     """A BMC's event about a temperature or a fan; a GPU's own sensor is the GPU's heat."""
     sensor, words = match["sensor"].lower(), match["words"].lower()
-    if "deassert" in words or not re.search(r"going (?:high|low)|non-?recoverable|critical|fail|over", words):
+    if "deassert" in words or not re.search(
+        r"going (?:high|low)|non-?recoverable|critical|fail|over", words
+    ):
         return None
     if re.search(r"\bgpu|accelerator", sensor):
         return ThermalReported(what="slowdown", **window.base()) if "temp" in sensor else None

@@ -319,7 +319,9 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="proc-information",
         needles=("Bus Location:",),
-        regex=re.compile(r"Bus Location:\s+(?P<bdf>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])"),
+        regex=re.compile(
+            r"Bus Location:\s+(?P<bdf>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])"
+        ),
         read=_read_proc_information,
         examples=("Bus Location: \t 0000:41:00.0",),
         near=("Bus Location: ??",),
@@ -348,7 +350,9 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="dcgm-thermal",
         needles=("due to thermal violation",),
-        regex=re.compile(r"[Dd]etected (?:clocks? (?:event|throttling)|throttling) due to thermal violation in GPU (?P<index>\d+)"),
+        regex=re.compile(
+            r"[Dd]etected (?:clocks? (?:event|throttling)|throttling) due to thermal violation in GPU (?P<index>\d+)"
+        ),
         read=_read_dcgm_thermal,
         examples=(
             "[[Health]] Detected a WARNING in health system Thermal: 'Detected clocks event due to thermal violation in GPU 1. Verify that the cooling on this machine is functional'",

@@ -28,8 +28,12 @@ from gpuprobe.sources.wording.base import Family, Pattern, Reading
 _SPEED_GTS = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}
 """Transfer rate of a PCIe generation, GT/s per lane."""
 
-_HEADING = re.compile(r"(?<![\w:] )\bGPU (?P<address>[0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])\s*$")
-_BUS_ID = re.compile(r"\bBus Id\s*:\s*(?P<address>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])")
+_HEADING = re.compile(
+    r"(?<![\w:] )\bGPU (?P<address>[0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])\s*$"
+)
+_BUS_ID = re.compile(
+    r"\bBus Id\s*:\s*(?P<address>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])"
+)
 
 
 def _device(window: Window) -> str | None:
@@ -65,7 +69,11 @@ def _read_uuid(match: re.Match[str], window: Window) -> Reading:
 def _read_serial(match: re.Match[str], window: Window) -> Reading:
     device = _device(window)
     # Monitors, disks and boards have serial numbers as well: only under a GPU's heading.
-    return DeviceIdentified(serial=match["serial"], is_gpu=True, **window.base(device)) if device else None
+    return (
+        DeviceIdentified(serial=match["serial"], is_gpu=True, **window.base(device))
+        if device
+        else None
+    )
 
 
 def _read_version(match: re.Match[str], window: Window) -> Reading:

@@ -12,13 +12,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from gpuprobe.events import AerReported, DeviceIdentified, GpuHung, GpuLostReported, HostFaulted, SystemDescribed
+from gpuprobe.events import (
+    AerReported,
+    DeviceIdentified,
+    GpuHung,
+    GpuLostReported,
+    HostFaulted,
+    SystemDescribed,
+)
 from gpuprobe.identity import PciAddress
 from gpuprobe.sources.record import Window
 from gpuprobe.sources.wording.base import Family, Pattern, Reading
 
 
-def _hung(driver: str, what: str, recovered: bool | None = None) -> Callable[[re.Match[str], Window], Reading]:
+def _hung(
+    driver: str, what: str, recovered: bool | None = None
+) -> Callable[[re.Match[str], Window], Reading]:
     def read(match: re.Match[str], window: Window) -> Reading:
         return GpuHung(driver=driver, what=what, recovered=recovered, **window.base())
 
@@ -41,12 +50,16 @@ def _read_whea(match: re.Match[str], window: Window) -> Reading:
     """A WHEA event about a PCI Express component, from the lines of its description."""
     near = [record.message for record in window.before(12)][::-1]
     text = "\n".join((*near, window.text, *(record.message for record in window.after(12))))
-    place = re.search(r"Bus:Device:Function: 0x([0-9A-Fa-f]{1,2}):0x([0-9A-Fa-f]{1,2}):0x([0-7])", text)
+    place = re.search(
+        r"Bus:Device:Function: 0x([0-9A-Fa-f]{1,2}):0x([0-9A-Fa-f]{1,2}):0x([0-7])", text
+    )
     if place is None:
         return None
     device = PciAddress(0, int(place[1], 16), int(place[2], 16), int(place[3]), domain_assumed=True)
     fatal = re.search(r"[Aa] fatal hardware error|Event ID:\s+18\b", text)
-    report = AerReported(severity="fatal" if fatal else "correctable", firmware_first=True, **window.base(device))
+    report = AerReported(
+        severity="fatal" if fatal else "correctable", firmware_first=True, **window.base(device)
+    )
     # The name is the component's own: a root port's says nothing of what sits below it.
     vendor = re.search(r"Primary Device Name:\s*PCI\\VEN_(10DE|1002)", text, re.IGNORECASE)
     if vendor and match["what"] in ("Endpoint", "Legacy Endpoint"):

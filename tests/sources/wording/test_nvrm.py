@@ -410,9 +410,10 @@ def test_loading_line() -> None:
         FAMILY, "NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.82.07  Release Build"
     )
 
-    assert [
-        (event.key, event.value) for event in events if isinstance(event, SystemDescribed)
-    ] == [("driver", "580.82.07"), ("open-module", "open")]
+    assert [(event.key, event.value) for event in events if isinstance(event, SystemDescribed)] == [
+        ("driver", "580.82.07"),
+        ("open-module", "open"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -122,9 +122,10 @@ def test_two_blocks_keep_their_bits() -> None:
         "nvidia 0000:65:00.0:    [ 6] BadTLP",
     )
 
-    assert [
-        event.bits for event in events if isinstance(event, AerReported)
-    ] == [("RxErr",), ("BadTLP",)]
+    assert [event.bits for event in events if isinstance(event, AerReported)] == [
+        ("RxErr",),
+        ("BadTLP",),
+    ]
 
 
 def test_source_line_alone_is_the_event() -> None:
@@ -352,9 +353,10 @@ def test_cmdline_that_switches_aer_off() -> None:
         pci.FAMILY, "Kernel command line: BOOT_IMAGE=/vmlinuz root=/dev/sda1 pci=nomsi,noaer"
     )
 
-    assert [
-        event.key for event in events if isinstance(event, SystemDescribed)
-    ] == ["cmdline", "aer-disabled"]
+    assert [event.key for event in events if isinstance(event, SystemDescribed)] == [
+        "cmdline",
+        "aer-disabled",
+    ]
 
 
 def test_sysfs_path_gives_every_hop() -> None:
@@ -458,9 +460,12 @@ def test_recorded_surprise_down() -> None:
         found.device,
         found.port,
     )
-    assert [
-        event.outcome for event in aer_events if isinstance(event, AerRecoveryEnded)
-    ] == ["no-callback", "failed", "failed", "failed"]
+    assert [event.outcome for event in aer_events if isinstance(event, AerRecoveryEnded)] == [
+        "no-callback",
+        "failed",
+        "failed",
+        "failed",
+    ]
     slots = [
         event.what for event in events_of(pciehp.FAMILY, text) if isinstance(event, SlotChanged)
     ]
