@@ -21,6 +21,7 @@ from gpuprobe.sources.record import Record, Window
 from gpuprobe.sources.repeats import REPEATS_KEPT, Collector, Repeats
 from gpuprobe.sources.scan import Scan
 from gpuprobe.sources.setting import (
+    in_command,
     in_fence_of_code,
     in_patch,
     is_general_text,
@@ -228,7 +229,9 @@ class Ingest:
                     near = [record.raw for record in self._near(window)]
                     pasted = looks_pasted(near)
                     above = [record.raw for record in window.before(window.REACH)]
-                    program = program or in_patch(above) or in_fence_of_code(above)
+                    program = (
+                        program or in_patch(above) or in_fence_of_code(above) or in_command(above)
+                    )
                 setting = judge(
                     window.record,
                     match.start(),

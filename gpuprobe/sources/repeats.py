@@ -195,8 +195,10 @@ class Repeats:
 
     def _compile(self) -> None:
         self.numbers = [-1, *(number for tails in self._tails.values() for number, _ in tails)]
+        # The empty group says which tail it was; a group around the tail would keep `re` from
+        # trying what the tails begin with only once.
         heads = (
-            head + b"(?:" + b"|".join(b"(" + tail + b")" for _, tail in tails) + b")"
+            head + b"(?:" + b"|".join(tail + b"()" for _, tail in tails) + b")"
             for head, tails in self._tails.items()
         )
         self.line = re.compile(b"(?:" + b"|".join(heads) + rb")\r?(?:\n|\Z)")

@@ -36,7 +36,7 @@ _SEARCHES = re.compile(
     r"\b(?:z|e|f|rip)?grep\b|\brg\b \S|\bawk\b|\bsed -|\bproctitle=|--grep|journalctl \S"
     r"|\b(?:[Mm]onitor(?:ing|s)?|[Ww]atch(?:ing|es)?|[Cc]heck(?:ing|s)?|[Ll]ook(?:ing|s)?|[Ss]earch(?:ing|es)?|[Ss]cann?(?:ing|s)?|[Ll]isten(?:ing|s)?|[Tt]rigger(?:s|ed)?|[Ff]ilter(?:ing|s)?) (?:\S+ ){0,4}?(?:for|on)\b"
     r"|\b(?:[Pp]atterns?|[Rr]egexp?s?|[Mm]atcher|[Rr]ules?|[Aa]lert(?:s|name)?|expr|keywords?|needles?|filters?|query|signatures?)\b[\"']?\s*(?:\([^)]*\))?\s*(?:[:=~]|for\b|\"|')"
-    r"|\|[=~] ?[\"`]|\becho (?:-\w+ )?[\"']|_test\.\w{1,4}:\d+: [^\"'`\n]*[\"'`]"
+    r"|\|[=~] ?[\"`]|\blogger (?:-\S+ (?:\S+ )?)*[\"']|\becho (?:-\w+ )?[\"']|_test\.\w{1,4}:\d+: [^\"'`\n]*[\"'`]"
 )
 """Somebody searches for the words, or configures a search."""
 
@@ -302,6 +302,11 @@ _RULE_FILE = re.compile(
     r"^\s*(?:- alert:|expr:|- name: .*alert|kind: (?:PrometheusRule|ConfigMap|DaemonSet|AlertingRule)|- record:|groups:$|alerting:|- pattern:|- regex:|\s*\"?pattern\"?: |- match:)"
 )
 _HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@|diff --git |\+\+\+ b/")
+_BODY_STARTS = re.compile(
+    r"(?:^|\s)(?:-d|--data(?:-raw|-binary)?|--json)[ =]['\"$]\S{0,3}\s*$|<<-?\s*['\"]?[A-Z]{2,}\b"
+)
+_BODY_ENDS = re.compile(r"^\s*(?:[}\]]*['\"]\s*(?:\\|\|.*|>.*)?$|[A-Z]{2,}$|```)")
+_JSON_PAIR = re.compile(r"^\s*\"[\w .-]+\"\s*:\s")
 _CODE_FENCE = re.compile(
     r"(?:`{3,}|~{3,})\s*(?:mermaid|go|golang|python|py|rust|c|cpp|c\+\+|java|javascript|js|ts|typescript|"
     r"promql|hcl|terraform|jinja2?|regex|sql|proto|plantuml|dockerfile)\s*$",
@@ -396,6 +401,8 @@ def _is_source(lines: Sequence[str]) -> bool:
     sure = sum(bool(_SURE_SOURCE.match(line)) for line in code)
     if comments[0] and sure >= 1:
         return True
+    if not sure and sum(bool(_JSON_PAIR.match(line)) for line in code) * 3 >= len(code):
+        return False  # JSON that a tool printed over several lines
     strong = sum(bool(re.search(r"[(){};]|^\s*(?:#\w|import|from|//)", line)) for line in shaped)
     return (strong >= 3 and len(shaped) * 2 >= len(code)) or (
         sure >= 3 and len(shaped) * 4 >= len(code)
@@ -453,6 +460,20 @@ def in_patch(before: Sequence[str]) -> bool:
             return text.lstrip("`~").startswith(("diff", "patch")) and changed >= 2
         if text[:1] in ("+", "-") and text[1:].strip() and not _LOG_LINE.match(text[1:]):
             changed += 1
+    return False
+
+
+def in_command(before: Sequence[str]) -> bool:
+    """True if a line stands in the body that a shell command above it sends or writes.
+
+    Args:
+        before: The lines before it, nearest first, as they stand.
+    """
+    for line in before[:12]:
+        if _BODY_ENDS.search(line):
+            return False
+        if _BODY_STARTS.search(line):
+            return True
     return False
 
 

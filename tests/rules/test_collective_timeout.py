@@ -52,3 +52,19 @@ def test_behind_a_lost_gpu_it_is_a_consequence() -> None:
     assert KIND not in kinds(
         "[  100.000000] NVRM: Xid (PCI:0000:1a:00): 79, GPU has fallen off the bus.\n" + WATCHDOG
     )
+
+
+def test_behind_another_rank_s_cuda_error_it_is_a_consequence() -> None:
+    """The others wait for the rank whose CUDA context died."""
+    text = (
+        "[rank1]:[E105 10:01:09.123456789 ProcessGroupNCCL.cpp:1895] [PG ID 0 PG GUID 0 Rank 1] Process group watchdog thread terminated with exception: CUDA error: unspecified launch failure\n"
+        + WATCHDOG
+    )
+
+    assert kinds(text) == [Kind.CANNOT_TELL]
+    assert lines(only(text), Role.CONSEQUENCE) == [2]
+
+
+def test_a_cuda_error_after_it_explains_nothing() -> None:
+    """Clean-up after a timeout may fail in CUDA too: the timeout stays."""
+    assert first(WATCHDOG + "RuntimeError: CUDA error: unspecified launch failure\n").kind is KIND

@@ -62,3 +62,24 @@ def test_a_driver_that_loads_is_no_finding() -> None:
         )
         == []
     )
+
+
+def test_a_container_without_the_toolkit_names_the_container() -> None:
+    """Docker cannot give the GPU to a container: no GPU is at fault."""
+    verdict = only(
+        'docker: Error response from daemon: could not select device driver "" with capabilities: [[gpu]].\n'
+    )
+
+    assert verdict.kind is KIND
+    assert "container" in verdict.summary
+
+
+def test_a_missing_library_and_a_refused_module_have_sentences_of_their_own() -> None:
+    """libcuda that is not there, a module whose key the kernel does not know."""
+    library = only(
+        "OSError: libcuda.so.1: cannot open shared object file: No such file or directory\n"
+    )
+    module = only("modprobe: ERROR: could not insert 'nvidia': Key was rejected by service\n")
+
+    assert "library is missing" in library.summary
+    assert "not loaded" in module.summary

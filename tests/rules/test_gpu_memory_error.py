@@ -55,3 +55,13 @@ def test_the_host_s_memory_is_not_the_gpu_s() -> None:
 
     assert findings(KIND, text) == []
     assert KIND not in kinds(text)
+
+
+def test_nvidia_smi_s_tables_count_as_well() -> None:
+    """A count in the table or in a CSV query is a finding of the GPU in that row."""
+    table = "|   2  NVIDIA A30               On  | 00000000:1A:00.0 Off |                    7 |\n"
+    query = "gpu_bus_id, remapped_rows.pending, remapped_rows.failure\n00000000:1A:00.0, 1, 0\n"
+
+    assert [pci(found) for found in findings(KIND, table)] == ["0000:1a:00.0"]
+    assert [pci(found) for found in findings(KIND, query)] == ["0000:1a:00.0"]
+    assert findings(KIND, table.replace(" 7 |", " 0 |")) == []

@@ -42,3 +42,13 @@ def test_free_memory_figures_are_quiet() -> None:
         findings(KIND, "[  300.000000] Mem-Info: active_anon:12 inactive_anon:99 isolated_anon:0\n")
         == []
     )
+
+
+def test_memory_that_the_host_refused_is_likely() -> None:
+    """Nobody was killed, and the sentence does not say so."""
+    verdict = only(
+        "OSError: The paging file is too small for this operation to complete. (os error 1455)\n"
+    )
+
+    assert (verdict.kind, verdict.certainty) == (KIND, Certainty.LIKELY)
+    assert "killed" not in verdict.summary

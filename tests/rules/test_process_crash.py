@@ -49,3 +49,15 @@ def test_a_lost_gpu_explains_the_abort() -> None:
     )
 
     assert kinds(text) == [Kind.DEVICE_LEFT_BUS]
+
+
+def test_a_process_that_ends_of_its_cuda_error_is_no_crash_of_its_own() -> None:
+    """The abort after a CUDA error leaves the question that the error asks."""
+    text = "RuntimeError: CUDA error: unspecified launch failure\nAborted (core dumped)\n"
+
+    assert kinds(text) == [Kind.CANNOT_TELL]
+
+
+def test_a_crash_before_a_cuda_error_stays() -> None:
+    """What came first is not explained by what came later."""
+    assert findings(KIND, SEGV + "RuntimeError: CUDA error: unspecified launch failure\n") != []

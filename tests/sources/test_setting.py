@@ -91,6 +91,9 @@ def test_the_kernel_may_glue_anything_before_it(text: str, words: str) -> None:
         (f"RuntimeError: the worker is dead, {CUDA}", CUDA),
         ("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver", "communicate with the NVIDIA driver"),
         (f'Error: DriverError("{CUDA}")', CUDA),
+        (f"thread 'main' panicked at 'called `Result::unwrap()` on an `Err` value: {CUDA}', src/main.rs:9:4", CUDA),
+        (f"ActorDiedError: The worker ended, {CUDA}", CUDA),
+        (f"**{XID}**", XID),
         ("The description for Event ID 14 from source nvlddmkm cannot be found. Either the component that raises this event is not installed on your local computer", "The description for Event ID 14 from source nvlddmkm"),
     ],
 )  # fmt: skip
@@ -103,6 +106,11 @@ def test_machine_words_alone_are_bare_or_a_pasted_log(text: str, words: str) -> 
     ("text", "words"),
     [
         (f"I saw {XID} in dmesg", XID),
+        (
+            "CUDA error 719 (cudaErrorLaunchFailure) means that a kernel failed",
+            "CUDA error 719 (cudaErrorLaunchFailure) means that a kernel failed",
+        ),
+        ("What does CUDA error 719 mean?", "CUDA error 719 mean?"),
         (f"dmesg shows: {XID}", XID),
         (f"We get {CUDA} every night", CUDA),
         (f"My card died, it says {LOST}", LOST),
@@ -319,7 +327,9 @@ JSON = f"""{{
 
 
 @pytest.mark.parametrize(
-    "text", [PYTHON, C, PATCH, RULES, DOCS, CHANGELOG, CODES, MAN, ONELINE], ids=lambda text: text[:20]
+    "text",
+    [PYTHON, C, PATCH, RULES, DOCS, CHANGELOG, CODES, MAN, ONELINE],
+    ids=lambda text: text[:20],
 )
 def test_programs_rules_lists_and_documentation_are_program_text(text: str) -> None:
     assert is_program_text(text.split("\n"))

@@ -125,10 +125,10 @@ DRIVER_SETUP = Family(
         ),
         Pattern(
             id="module-not-inserted",
-            needles=("could not insert", "Module nvidia", "konnte 'nvidia"),
+            needles=("could not insert", "Module nvidia", "nicht einf"),
             regex=re.compile(
                 r"could not insert (?:module )?['\"‘]?(?:\S*/)?nvidia[\w.-]*['\"’]?: (?P<why>(?!File exists)[A-Z][\w ]+)"
-                r"|FATAL: Module nvidia[\w-]* not found|konnte 'nvidia[\w-]*' nicht ein"
+                r"|FATAL: Module nvidia[\w-]* not found|konnte 'nvidia[\w-]*' nicht einf"
             ),
             read=_unusable("not-loaded"),
             examples=(
@@ -176,7 +176,7 @@ DRIVER_SETUP = Family(
             id="module-not-built",
             needles=(
                 "/var/lib/dkms/nvidia",
-                "load the kernel module 'nvidia",
+                "to load the kernel module",
                 "build the NVIDIA kernel module",
                 "build the kernel module",
             ),
@@ -239,7 +239,7 @@ DRIVER_SETUP = Family(
                 "torch.cuda.is_available() is False",
                 "Failed to infer device type",
                 "no healthy devices present",
-                "cannot access '/dev/nvidia",
+                "/dev/nvidia",
             ),
             regex=re.compile(
                 r"object on a CUDA device but torch\.cuda\.is_available\(\) is False|RuntimeError: Failed to infer device type"

@@ -76,6 +76,18 @@ def _read_power_management(match: re.Match[str], window: Window) -> Reading:
     return OtherFailed(**window.base(match["bdf"]), what=what, where="nvidia")
 
 
+_OOPS = re.compile(r"\bBUG: (?:unable to handle|kernel NULL)|general protection fault|\bOops: ")
+
+
+def _read_oops(match: re.Match[str], window: Window) -> Reading:
+    # A mere warning prints its registers as well.
+    if not any(_OOPS.search(record.message) for record in window.before(14)):
+        return None
+    return OtherFailed(
+        **window.base(), what="the GPU's driver crashed in the kernel", where=match["where"]
+    )
+
+
 def _gpu_id_address(text: str) -> PciAddress:
     """The driver's GPU id holds domain, bus and device in 16, 8 and 8 bits: 0x00000900 is 09:00."""
     number = int(text, 16)
@@ -223,6 +235,20 @@ PATTERNS: tuple[Pattern, ...] = (
         ),
         near=("the NVIDIA Kernel Mode Setting Driver",),
         source="open kernel modules, nvidia-modeset",
+    ),
+    Pattern(
+        id="nvidia-oops",
+        needles=("RIP: 0010:",),
+        regex=re.compile(r"RIP: 0010:(?P<where>[\w.]+)\+0x[0-9a-f]+/0x[0-9a-f]+ \[nvidia(?:_\w+)?\]"),
+        read=_read_oops,
+        examples=(
+            "BUG: kernel NULL pointer dereference, address: 0000000000000020\nRIP: 0010:_nv031212rm+0x1c/0x40 [nvidia]",
+        ),
+        near=(
+            "WARNING: CPU: 3 PID: 77 at nvidia/nv.c:12\nRIP: 0010:_nv031212rm+0x1c/0x40 [nvidia]",
+            "BUG: kernel NULL pointer dereference, address: 0000000000000020\nRIP: 0010:foo+0x1c/0x40 [zfs]",
+        ),
+        source="Linux, arch/x86/kernel/dumpstack.c",
     ),
     Pattern(
         id="nvidia-power-management",

@@ -280,6 +280,15 @@ PATTERNS = (
         source="nvidia-smi; k8s device plugin",
     ),
     Pattern(
+        id="container-cli-nvml",
+        needles=("nvml error: ",),
+        regex=re.compile(r"nvidia-container-cli(?:\.real)?: \w+ error: nvml error: (?P<why>unknown error)"),
+        read=_read_init,
+        examples=("nvidia-container-cli: detection error: nvml error: unknown error: unknown",),
+        near=("nvidia-container-cli: initialization error: nvml error: driver not loaded",),
+        source="NVIDIA/libnvidia-container, src/nvc.c",
+    ),
+    Pattern(
         id="nvml-lost-name",
         needles=("GpuIsLost", "ERROR_GPU_IS_LOST", "GpuLost", "NVML_GPU_IS_LOST"),
         regex=re.compile(

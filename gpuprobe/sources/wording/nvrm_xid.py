@@ -69,6 +69,10 @@ def _read_gpud(match: re.Match[str], window: Window) -> Reading:
     return _agent(match, window, "gpud")
 
 
+def _read_nouveau(match: re.Match[str], window: Window) -> Reading:
+    return _agent(match, window, "nouveau")
+
+
 def _read_device_plugin(match: re.Match[str], window: Window) -> Reading:
     return _agent(match, window, "k8s-device-plugin")
 
@@ -190,6 +194,26 @@ PATTERNS: tuple[Pattern, ...] = (
         examples=("XID 79(GPU has fallen off the bus) detected on PCI:0000:c1:00",),
         near=("motion detected on GPU camera",),
         source="leptonai/gpud, xid component",
+    ),
+    Pattern(
+        id="xid-gpud-event",
+        needles=("detected by dmesg", "detected by nvml", "detected by kmsg"),
+        regex=re.compile(r"\b[Xx][Ii][Dd] (?P<code>\d{1,3}) detected by (?:dmesg|nvml|kmsg)"),
+        read=_read_gpud,
+        examples=('"message": "xid 119 detected by dmesg (47 minutes ago)",',),
+        near=("no xid detected by dmesg",),
+        source="leptonai/gpud, xid events",
+    ),
+    Pattern(
+        id="xid-nouveau",
+        needles=("gsp: Xid:",),
+        regex=re.compile(rf"nouveau (?P<bdf>{SLOT}): gsp: Xid:(?P<code>\d{{1,3}})(?P<msg> .*)?"),
+        read=_read_nouveau,
+        examples=(
+            "nouveau 0000:65:00.0: gsp: Xid:13 Graphics SM Warp Exception on (GPC 0, TPC 1)",
+        ),
+        near=("nouveau 0000:65:00.0: gsp: RM version: 535.113.01",),
+        source="Linux, drivers/gpu/drm/nouveau/nvkm/subdev/gsp",
     ),
     Pattern(
         id="xid-device-plugin",

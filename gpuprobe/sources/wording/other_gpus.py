@@ -208,6 +208,17 @@ _AMDGPU = (
         source="amdgpu_device.c, amdgpu_kms.c",
     ),
     Pattern(
+        id="amdgpu-no-resume",
+        needles=("device_ip_resume failed", "resume of IP block"),
+        regex=re.compile(
+            r"(?:amdgpu|drmn\d+)\b.{0,160}(?:device_ip_resume failed|resume of IP block <\w+> failed)"
+        ),
+        read=_hung("fault", recovered=False),
+        examples=("amdgpu 0000:2d:00.0: amdgpu: resume of IP block <psp> failed -22",),
+        near=("amdgpu 0000:2d:00.0: amdgpu: SMU is resumed successfully!",),
+        source="amdgpu_device.c",
+    ),
+    Pattern(
         id="amdgpu-mes",
         needles=("MES failed to respon", "failed to halt cp", "SMU: I'm not done"),
         regex=re.compile(r"MES failed to respon|failed to halt cp|SMU: I'm not done"),

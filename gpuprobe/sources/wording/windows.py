@@ -18,6 +18,8 @@ from gpuprobe.events import (
     GpuHung,
     GpuLostReported,
     HostFaulted,
+    LossHinted,
+    OtherFailed,
     SystemDescribed,
 )
 from gpuprobe.identity import PciAddress
@@ -65,6 +67,14 @@ def _read_whea(match: re.Match[str], window: Window) -> Reading:
     if vendor and match["what"] in ("Endpoint", "Legacy Endpoint"):
         return (DeviceIdentified(is_gpu=True, **window.base(device)), report)
     return report
+
+
+def _read_code_43(match: re.Match[str], window: Window) -> Reading:
+    """Any device can have the code; the lines around must show a GPU."""
+    near = (window.text, *(record.message for record in (*window.before(6), *window.after(6))))
+    if not any(re.search(r"VEN_(?:10DE|1002)|NVIDIA|GeForce|Radeon", text, re.IGNORECASE) for text in near):
+        return None
+    return OtherFailed(what="the GPU's driver reported problems (Code 43)", where="Windows", **window.base())
 
 
 def _read_dpc_watchdog(match: re.Match[str], window: Window) -> Reading:
@@ -168,6 +178,28 @@ WINDOWS = Family(
             ),
             near=("Component: Memory",),
             source="Microsoft-Windows-WHEA-Logger, events 17 and 18",
+        ),
+        Pattern(
+            id="code-43",
+            needles=("reported problems. (Code 43)", "(Code 43)"),
+            regex=re.compile(r"because it has reported problems\. ?\(Code 43\)"),
+            read=_read_code_43,
+            examples=(
+                "Windows has stopped this device because it has reported problems. (Code 43)\nDevice PCI\\VEN_10DE&DEV_2684&SUBSYS_16F110DE&REV_A1 had a problem starting.",
+            ),
+            near=("USB: Windows has stopped this device because it has reported problems. (Code 43)",),
+            source="Device Manager",
+        ),
+        Pattern(
+            id="pnp-surprise",
+            needles=("was surprise removed",),
+            regex=re.compile(r"PCI\\VEN_(?:10DE|1002)&[^\n]{0,160}was surprise removed", re.IGNORECASE),
+            read=lambda match, window: LossHinted(what="remove-busy", **window.base()),
+            examples=(
+                "Device PCI\\VEN_10DE&DEV_2204&SUBSYS_14671 was surprise removed as it was reported as missing on the bus.",
+            ),
+            near=("Device USB\\VID_0B05 was surprise removed as it was reported as missing on the bus.",),
+            source="Microsoft-Windows-Kernel-PnP",
         ),
         Pattern(
             id="dpc-watchdog",
