@@ -24,15 +24,16 @@ from gpuprobe.events import (
     SystemDescribed,
     XidReported,
 )
+from gpuprobe.lazy_regex import regex
 from gpuprobe.rules.base import Finding
 from gpuprobe.timeline import Timeline
 
-_DATA_CENTRE = re.compile(
+_DATA_CENTRE = regex(
     r"\b(?:A|H|B|L|V|P|T)(?:\d{2,3})\b|\bGB?\d{3}\b|\bTesla\b|\bHGX\b|\bDGX\b|\bGH200\b"
 )
-_RTX_50 = re.compile(r"RTX\s*50[5-9]0|RTX PRO \d{4} Blackwell", re.IGNORECASE)
-_LAPTOP = re.compile(r"\bLaptop GPU\b|\bMax-Q\b|\bMobile\b|\bMX\d{3}\b", re.IGNORECASE)
-_WORKSTATION = re.compile(r"Precision|ThinkStation|HP Z\d|Z[468] G\d|Celsius", re.IGNORECASE)
+_RTX_50 = regex(r"RTX\s*50[5-9]0|RTX PRO \d{4} Blackwell", re.IGNORECASE)
+_LAPTOP = regex(r"\bLaptop GPU\b|\bMax-Q\b|\bMobile\b|\bMX\d{3}\b", re.IGNORECASE)
+_WORKSTATION = regex(r"Precision|ThinkStation|HP Z\d|Z[468] G\d|Celsius", re.IGNORECASE)
 _HYPERVISOR = ("vm", "wsl", "container", "laptop", "egpu", "riser")
 
 

@@ -11,11 +11,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from gpuprobe.clock import Stamp
 from gpuprobe.errors import UsageError
 from gpuprobe.events import Event
+from gpuprobe.lazy_regex import regex
 
-_OFFSET = re.compile(r"^(?:UTC|GMT)?([+-])(\d{1,2}):?(\d{2})?$", re.IGNORECASE)
+_OFFSET = regex(r"^(?:UTC|GMT)?([+-])(\d{1,2}):?(\d{2})?$", re.IGNORECASE)
 _QUARTER = timedelta(minutes=15)
 _SLACK = timedelta(minutes=2)
-_MESSAGE = re.compile(r"(?:NVRM|pcieport|nvidia)\b.*")
+_MESSAGE = regex(r"(?:NVRM|pcieport|nvidia)\b.*")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from gpuprobe.events import Event
+from gpuprobe.lazy_regex import regex
 from gpuprobe.timeline import is_evidence
 
-_POD = re.compile(r"^(?:[0-9a-f]{12}|[0-9a-f]{64}|.+-[0-9a-f]{8,10}-[a-z0-9]{5}|.+-\d{1,3})$")
+_POD = regex(r"^(?:[0-9a-f]{12}|[0-9a-f]{64}|.+-[0-9a-f]{8,10}-[a-z0-9]{5}|.+-\d{1,3})$")
 """Names that an orchestrator makes: container ids, pods of a deployment or a stateful set."""
 
 _PLACEHOLDERS = frozenset({"localhost", "localhost.localdomain", "(none)", "unknown", "-"})

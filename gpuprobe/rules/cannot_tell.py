@@ -12,7 +12,6 @@ What it is worth:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from gpuprobe.diagnosis import Kind, Role
@@ -33,6 +32,7 @@ from gpuprobe.events import (
     ProseMentioned,
     XidReported,
 )
+from gpuprobe.lazy_regex import regex
 from gpuprobe.rules import xids
 from gpuprobe.rules.base import Finding, Rule, moment
 from gpuprobe.rules.device_left_bus import asked_for
@@ -48,7 +48,7 @@ OPEN_CODES = frozenset({3, 46, 100, 101, 304, 719, 999})
 DISPLAY = ("nvidia-modeset", "nvidia-drm")
 """Display drivers whose failures come from a GPU that hangs, is lost or waits for a reset."""
 
-WAITS = re.compile(r"time(?:d )?out|waiting for GPU|channel state")
+WAITS = regex(r"time(?:d )?out|waiting for GPU|channel state")
 
 HARD = ("cuda", "nvml", "gpu", "nccl", "driver")
 """An exception that mentions one of these is about the GPU's side."""

@@ -15,24 +15,25 @@ import re
 from collections.abc import Sequence
 
 from gpuprobe.events import Setting
+from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Record
 
 _REACH = 2000
 """How much of a line on either side of the words is looked at, so that huge lines cost little."""
-_RUNS = re.compile(r"[ \t\xa0]{3,}")
+_RUNS = regex(r"[ \t\xa0]{3,}")
 _NEAR = 60
 """How far from the words found a regex's or a format's characters still speak of them."""
 
 # --- Program text inside a line --------------------------------------------------------------
 
-_TEMPLATE = re.compile(
+_TEMPLATE = regex(
     r"\\d[+*{)\]]|\\s[+*]|\\w[+*]|\\\(|\\\[|\(\?[:P<=!i]|\.\*(?!\*)|\.\+|\[0-9|\[\^|\[a-f"
     r"|(?<![\d.])%(?:0?\d+)?(?:l{0,2}|h{0,2}|z)[dsxXup]\b|(?<![\w$\"])\{\d?\}(?!\[Hardware)|\{[a-z_]+(?:![rs])?\}|\$\{\w+\}|\{\{"
     r"|<(?:bdf|pci|pci-?id|bus-?id|address|xid|code|n|number|xx)>"
 )
 """A regular expression's, a format's or a placeholder's characters."""
 
-_SEARCHES = re.compile(
+_SEARCHES = regex(
     r"\b(?:z|e|f|rip)?grep\b|\brg\b \S|\bawk\b|\bsed -|\bproctitle=|--grep|journalctl \S"
     r"|\b(?:[Mm]onitor(?:ing|s)?|[Ww]atch(?:ing|es)?|[Cc]heck(?:ing|s)?|[Ll]ook(?:ing|s)?|[Ss]earch(?:ing|es)?|[Ss]cann?(?:ing|s)?|[Ll]isten(?:ing|s)?|[Tt]rigger(?:s|ed)?|[Ff]ilter(?:ing|s)?) (?:\S+ ){0,4}?(?:for|on)\b"
     r"|\b(?:[Pp]atterns?|[Rr]egexp?s?|[Mm]atcher|[Rr]ules?|[Aa]lert(?:s|name)?|expr|keywords?|needles?|filters?|query|signatures?)\b[\"']?\s*(?:\([^)]*\))?\s*(?:[:=~]|for\b|\"|')"
@@ -40,22 +41,20 @@ _SEARCHES = re.compile(
 )
 """Somebody searches for the words, or configures a search."""
 
-_CALL = re.compile(r"(?P<name>[\w.:!>]+)\s*\(\s*(?:[^()\"']*[,\s]\s*)?(?:[rbfuRBFUL]{0,2})[\"']\Z")
-_RAISED = re.compile(r"(?:Error|Exception|Err|Failure|Fault|Warning|Status|Some|Exit|Lost)\Z")
-_ASSIGNED = re.compile(
-    r"[\w\])*]\s*(?:\s[:+]?=\s|:=\s*|=>\s*|==\s*|!=\s*)(?:[rbfuRBFUL]{0,2})[\"'`]\Z"
-)
-_KEYED = re.compile(r"(?P<key>[\w.-]+)=(?:\\?[\"'])\Z")
-_FIELD = re.compile(r"[{,]\s*\w+:\s*[\"'`]\Z")
-_STATEMENT = re.compile(
+_CALL = regex(r"(?P<name>[\w.:!>]+)\s*\(\s*(?:[^()\"']*[,\s]\s*)?(?:[rbfuRBFUL]{0,2})[\"']\Z")
+_RAISED = regex(r"(?:Error|Exception|Err|Failure|Fault|Warning|Status|Some|Exit|Lost)\Z")
+_ASSIGNED = regex(r"[\w\])*]\s*(?:\s[:+]?=\s|:=\s*|=>\s*|==\s*|!=\s*)(?:[rbfuRBFUL]{0,2})[\"'`]\Z")
+_KEYED = regex(r"(?P<key>[\w.-]+)=(?:\\?[\"'])\Z")
+_FIELD = regex(r"[{,]\s*\w+:\s*[\"'`]\Z")
+_STATEMENT = regex(
     r"^\s*(?:return|case|assert|raise|throw|if|elif|while|const|static|let|var|print|puts|#define|#\s*define)\b[ (]"
 )
-_COMMENT = re.compile(r"(?:^|\s)(?://|/\*|<!--)\s?|^\s*(?:#|;|--)\s+(?!\w+@)")
-_COMMAND = re.compile(
+_COMMENT = regex(r"(?:^|\s)(?://|/\*|<!--)\s?|^\s*(?:#|;|--)\s+(?!\w+@)")
+_COMMAND = regex(
     r"(?:sudo|nvidia-smi|modprobe|rmmod|insmod|setpci|lspci|dmesg|journalctl|echo|cat|systemctl|reboot|uname)\b"
 )
 """What stands behind root's prompt `#`, which is no comment then."""
-_LITERAL_ITEM = re.compile(r"^\s*[\[({]?\s*(?:[rbfu]?[\"'])")
+_LITERAL_ITEM = regex(r"^\s*[\[({]?\s*(?:[rbfu]?[\"'])")
 
 _LOG_KEYS = frozenset(
     {
@@ -84,28 +83,26 @@ _LOG_KEYS = frozenset(
     }
 )
 
-_CODE_ROW = re.compile(
+_CODE_ROW = regex(
     r"^\s*\|?\s*[*_`\"]*(?:[Xx][Ii][Dd]\s*)?\d{1,3}[*_`\"]*\s*(?:\||,|;|\t)\s*[*_`\"]*(?P<words>[A-Za-z])"
 )
-_DATE_CELL = re.compile(
-    r"\d{1,4}[/-]\w{2,3}[/-]\d{2,4}|\b\d\d:\d\d:\d\d|\b[A-Z][a-z]{2}-\d\d-\d{4}"
-)
-_MARKUP = re.compile(r"<(?:td|th|tr|li|dt|dd|code|option)\b[^>]*>", re.IGNORECASE)
+_DATE_CELL = regex(r"\d{1,4}[/-]\w{2,3}[/-]\d{2,4}|\b\d\d:\d\d:\d\d|\b[A-Z][a-z]{2}-\d\d-\d{4}")
+_MARKUP = regex(r"<(?:td|th|tr|li|dt|dd|code|option)\b[^>]*>", re.IGNORECASE)
 
 # --- People's sentences ----------------------------------------------------------------------
 
-_PERSON = re.compile(
+_PERSON = regex(
     r"\b(?:I(?:'m|'ve|'d|'ll|’m|’ve)?(?= [a-z])|[Mm]y|[Ww]e(?:'re|'ve|’re|’ve)?(?! are taking)|[Oo]urs?|me|[Yy]ou(?:'re|r)?|[Tt]hey|[Ss]omeone|[Aa]nyone|[Ee]verybody"
     r"|[Ii]ch|[Ww]ir|[Mm]eine?[rmns]?|habe|bekomme|j'ai|[Nn]ous|[Tt]engo|[Mm]inha|[Mm]eu|[Ee]stoy)\b"
 )
 """Nobody but a person speaks of himself or to somebody."""
 
-_FIRST_PERSON = re.compile(
+_FIRST_PERSON = regex(
     r"\b(?:I(?:'m|'ve|'d|’m|’ve)?(?= [a-z])|[Mm]y|[Ww]e(?:'re|'ve|’re|’ve)?(?! are taking)|[Oo]urs?|me|[Ss]omeone|[Aa]nyone)\b"
 )
 """The same behind the words, where programs speak to "you" as well."""
 
-_TELLING = re.compile(
+_TELLING = regex(
     r"\be\.g\.|\bi\.e\.|\b(?:such as|[Pp]rints?|printed|asked|[Ww]hy|[Hh]ow (?:do|can|to)|[Ss]hows?|showing|showed|[Ss]ays?|said|saying|[Ss]aw|[Ss]ees?|seeing|complain(?:s|ed|ing)?|[Mm]entions?|so-called|"
     r"known as|similar to|[Aa]ccording to|[Ss]ometimes|[Ss]uddenly|[Uu]sually|[Oo]ften|[Hh]ello|[Hh]i all|[Tt]hanks|[Ee]xample|zeigt|meldet|affiche|muestra|mostra)\b"
     r"|\bprompt[\"']?\s*[:=]|\"role\"\s*:"
@@ -113,20 +110,20 @@ _TELLING = re.compile(
 )
 """Words that introduce a quotation."""
 
-_LINKING = re.compile(
+_LINKING = regex(
     r"\b(?:[Tt]he|[Aa]n?|[Tt]his|[Tt]hat|[Tt]hese|[Ww]hen(?:ever)?|[Ii]f|[Bb]ut|[Aa]lso|[Tt]hen|[Aa]bout|[Gg]ets?|[Gg]ot|[Gg]etting|[Gg]ives?|"
     r"[Ll]ike|[Aa]nd|[Oo]r|[Mm]eans?|[Cc]auses?|[Cc]ausing|[Ss]ince|[Ff]ix(?:es|ed)?|[Hh]andles?|"
     r"[Dd]etects?|[Aa]dd(?:s|ed)?|[Dd]er|[Dd]ie|[Dd]as|[Ee]in|[Uu]nd|[Ll]es?|[Uu]ne?|[Ee]l|[Uu]na|[Cc]on|[Oo]s|[Cc]om)\b"
 )
 """Words of any sentence; a program's sentence ends in a colon before the error it quotes."""
 
-_PROGRAMS_SENTENCE = re.compile(
+_PROGRAMS_SENTENCE = regex(
     r"^(?:(?!(?:(?:[Nn]ote|[Ee]dit|[Uu]pdate|[Tt]itle|[Ss]ummary|[Dd]escription|[Pp]roblem|[Ii]ssue|[Qq]uestion|[Bb]ug|[Ss]tep|[Ss]ubject|[Ff]ix)\w*|PS|Q|A|Re):)[\w.()\[\]/-]+: "
     r"|terminate called|thread '[^']{0,80}' panicked at |called `Result::unwrap\(\)` on |(?:The|This|An?)(?: [\w-]+){0,2}$)"
 )
 """A program's sentence: its component before a colon, or the subject of what the words say."""
 
-_GOES_ON = re.compile(
+_GOES_ON = regex(
     r"^[\"'`)]{0,2},?\s+(?:"
     r"when(?! (?:calling|trying|attempting|allocating|loading|executing|launching|creating|reading|writing))|whenever|since|because|but|usually|often|sometimes|randomly|constantly"
     r"|again|happens?|occurs?|appears?|means|indicates?|every|until|and (?:I|then|the|my|it)|or (?:I|the|a)|messages?|issues?|problems?"
@@ -136,17 +133,17 @@ _GOES_ON = re.compile(
 )
 """The sentence goes on behind the words, without a stop between."""
 
-_QUESTION = re.compile(
+_QUESTION = regex(
     r"\b(?:what|why|how|does|do|is|are|can|could|any|anyone)\b[^?]{1,80}\?\W*\Z", re.IGNORECASE
 )
-_QUOTED_IN_SENTENCE = re.compile(r"[A-Za-z,] [\"“`]{1,2}\Z")
+_QUOTED_IN_SENTENCE = regex(r"[A-Za-z,] [\"“`]{1,2}\Z")
 
-_COMPONENT = re.compile(r"(?:kernel: ?)?NVRM: ?\Z")
+_COMPONENT = regex(r"(?:kernel: ?)?NVRM: ?\Z")
 """The driver's mark between an opening quote and its words."""
 
-_FOREIGN = re.compile(r"[\u0400-\u04ff\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]{2}")
+_FOREIGN = regex(r"[\u0400-\u04ff\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]{2}")
 
-_ERROR_WORD = re.compile(r"(?:\w*Error|\w*Exception|ERROR|FATAL|panic): ")
+_ERROR_WORD = regex(r"(?:\w*Error|\w*Exception|ERROR|FATAL|panic): ")
 
 _BARE_MARKS = " \t>|*•-–+#`\"'([{_~"
 
@@ -272,60 +269,60 @@ def _is_prose(record: Record, head: str, words: str, tail: str) -> bool:
 
 # --- Whole inputs ----------------------------------------------------------------------------
 
-_LOG_LINE = re.compile(
+_LOG_LINE = regex(
     r"^\s*(?:[>|*+-] ?|\d+[:.)-] ?)?(?:\[ *\d+\.\d{3,6}\]|<\d{1,3}>|[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d|\S{2,5}\.? +\d{1,2} \d\d:\d\d:\d\d|\d{4}[-/]\d\d[-/]\d\d[T ,]+\d\d:\d\d"
     r"|\[?\d\d:\d\d:\d\d|\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d|NVRM: |nvidia-nvswitch\d|[IWEF]\d{4} \d\d:\d\d|(?:INFO|WARNING|ERROR|CRITICAL|DEBUG) +\d\d-\d\d|\d,\d+,\d+,[-c+];|\(?\w+ pid=\d+)"
 )
-_PROMPT = re.compile(
+_PROMPT = regex(
     r"^\s*(?:\([\w.-]+\) ?)?(?:\[?[\w.-]+@[\w.-]+[^$#>]{0,60}[$#>] ?\S|[A-Z]:\\[^>]*>\s*\S|PS [A-Z]:\\[^>]*>|\$ [a-z./]|# (?:dmesg|nvidia-smi|journalctl|lspci|uname|cat|lsmod)\b)"
 )
-_MACHINE_OUTPUT = re.compile(
+_MACHINE_OUTPUT = regex(
     r"^\s*(?:Traceback \(most recent call last\)|\+[-=]{15,}|\|[=-]{15,}|=+NVSMI LOG=+|File \".+\", line \d+|#\d+ +0x[0-9a-f]{6,}|```|~~~)"
 )
-_TOKEN = re.compile(
+_TOKEN = regex(
     r"\b[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\b|GPU-[0-9a-f]{8}-|/[\w./-]+\.\w+:\d+|\+0x[0-9a-f]+/0x"
 )
 
-_SOURCE_LINE = re.compile(
+_SOURCE_LINE = regex(
     r"^\s*(?:#include\b|#define\b|#if\w*\b|#endif\b|import [\w.]+(?: as \w+)?;?$|from [\w.]+ import |(?:async )?def \w+\(|class \w+.*[:{]$|func \w*\(?|fn \w+|(?:pub |static |const |extern |inline |export )+\w|"
     r"package \w+;?$|use \w+::|@\w+(?:\.\w+)*(?:\(.*\))?$|(?:if|for|while|switch|else if|elif) ?\(?.*[{:]$|else ?[:{]$|\} else|return\b.*|try ?[:{]$|except\b.*:$|with .* as \w+:$|"
     r"[})\]]+[;,]?$|/\*|\*/|\* |//|\"\"\"|assert\b[ (]|(?:let|var|const|static|struct|enum|typedef|int|void|char|bool|local) .*[;{=,(]$|[\w.>\[\]-]+ ?[+:|-]?= .*[;({\[]?$|[\w.>-]+\(.*\)[;,]?$|.*;$|[rbf]?[\"'].*[\"'],?$)"
 )
-_SURE_SOURCE = re.compile(
+_SURE_SOURCE = regex(
     r"(?:from [\w.]+ import [\w(*]|import [\w.]+(?: as \w+)?$|(?:async )?def \w+\(|class \w+(?:\(.*\))?:$|[A-Z_]{3,} = [\[({\"']|#include [<\"]|#ifn?def \w+$|#define \w+|"
     r"package \w+$|func \w+\(|(?:pub )?fn \w+|use \w+::|(?:static|extern|typedef|struct|export|const) \w.*[;{(]$)"
 )
-_PATCH = re.compile(
+_PATCH = regex(
     r"^(?:diff --git |@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@|From [0-9a-f]{40} |Index: \S+$)"
 )
-_RULE_FILE = re.compile(
+_RULE_FILE = regex(
     r"^\s*(?:- alert:|expr:|- name: .*alert|kind: (?:PrometheusRule|ConfigMap|DaemonSet|AlertingRule)|- record:|groups:$|alerting:|- pattern:|- regex:|\s*\"?pattern\"?: |- match:)"
 )
-_HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@|diff --git |\+\+\+ b/")
-_BODY_STARTS = re.compile(
+_HUNK = regex(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@|diff --git |\+\+\+ b/")
+_BODY_STARTS = regex(
     r"(?:^|\s)(?:-d|--data(?:-raw|-binary)?|--json)[ =]['\"$]\S{0,3}\s*$|<<-?\s*['\"]?[A-Z]{2,}\b"
 )
-_BODY_ENDS = re.compile(r"^\s*(?:[}\]]*['\"]\s*(?:\\|\|.*|>.*)?$|[A-Z]{2,}$|```)")
-_JSON_PAIR = re.compile(r"^\s*\"[\w .-]+\"\s*:\s")
-_CODE_FENCE = re.compile(
+_BODY_ENDS = regex(r"^\s*(?:[}\]]*['\"]\s*(?:\\|\|.*|>.*)?$|[A-Z]{2,}$|```)")
+_JSON_PAIR = regex(r"^\s*\"[\w .-]+\"\s*:\s")
+_CODE_FENCE = regex(
     r"(?:`{3,}|~{3,})\s*(?:mermaid|go|golang|python|py|rust|c|cpp|c\+\+|java|javascript|js|ts|typescript|"
     r"promql|hcl|terraform|jinja2?|regex|sql|proto|plantuml|dockerfile)\s*$",
     re.IGNORECASE,
 )
-_HEADING = re.compile(r"^#{1,6} [A-Z\d\[\"`'*(]|^(?:={4,}|-{4,}|~{4,})$")
-_DOCUMENT = re.compile(
+_HEADING = regex(r"^#{1,6} [A-Z\d\[\"`'*(]|^(?:={4,}|-{4,}|~{4,})$")
+_DOCUMENT = regex(
     r"^(?:\.TH |\.SH |\.\. (?:_\w|code|note|toctree|list-table)|title: |:toc:|= [A-Z]|## \[?v?\d+\.\d+|# Change ?log|[A-Z0-9_-]+\(\d\) {3,})",
     re.IGNORECASE,
 )
-_REPORTER = re.compile(
+_REPORTER = regex(
     r"\bI(?:'m|'ve|’m|’ve)?\b (?:have|am|was|saw|see|get|got|run|ran|tried|think|use|upgraded|can)|\b[Mm]y (?:GPU|system|card|machine|server|log|setup|PC|computer)|[Dd]escribe the bug|[Ss]teps to reproduce|"
     r"[Ww]hat happened|[Ee]xpected behaviou?r|^#+ *[Bb]ug [Rr]eport|[Aa]ctual behaviou?r|Start of NVIDIA bug report|[Rr]elevant log output"
 )
-_HAPPENED = re.compile(
+_HAPPENED = regex(
     r"\b(?:I|[Mm]y|[Oo]ur|[Ww]e|me|us|today|yesterday|last (?:night|week|month)|ago|again|after (?:updat|upgrad)\w+)\b|[Hh]elp\b|[Rr]eproduc"
 )
 """Somebody tells what happened, or asks."""
-_GENRE = re.compile(
+_GENRE = regex(
     r"^(?:feat|fix|chore|docs?|refactor|test|perf)(?:\([\w ./-]+\))?!?: "
     r"|\b(?:[Dd]escription of changes|[Tt]esting [Dd]one|[Tt]est [Pp]lan|[Ss]igned-off-by|[Tt]his (?:PR|pull request|change|commit|patch)|[Rr]elease notes"
     r"|(?:is|are) (?:a|an|the|one of the) (?:\w+ ){1,3}(?:condition|error|failure|event|code|mode|bus|interface)s?|refers to|indicates? (?:a|an|that|the)|typically|[Rr]oot causes include"
@@ -333,11 +330,11 @@ _GENRE = re.compile(
     re.MULTILINE,
 )
 """What articles and the descriptions of changes say."""
-_COMMIT = re.compile(
+_COMMIT = regex(
     r"^[*|/\\ ]*(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{7,40} (?:\([^)]*\) )?[A-Za-z]"
 )
 """A line of `git log --oneline`."""
-_CODE_LIST = re.compile(r"^\W*(?:xid|code|error code)\W*[,;|\t]\s*\w+", re.IGNORECASE)
+_CODE_LIST = regex(r"^\W*(?:xid|code|error code)\W*[,;|\t]\s*\w+", re.IGNORECASE)
 
 
 def _is_sentence(line: str) -> bool:

@@ -6,7 +6,15 @@ import pytest
 
 from gpuprobe.events import Setting
 from gpuprobe.sources.record import Record
-from gpuprobe.sources.setting import is_program_text, judge, looks_pasted
+from gpuprobe.sources.setting import (
+    in_command,
+    in_fence_of_code,
+    in_patch,
+    is_general_text,
+    is_program_text,
+    judge,
+    looks_pasted,
+)
 
 XID = "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
 LOST = "GPU has fallen off the bus"
@@ -373,3 +381,52 @@ def test_output_of_programs_looks_pasted(text: str) -> None:
 )
 def test_a_line_alone_or_among_sentences_does_not(text: str) -> None:
     assert not looks_pasted(text.split("\n"))
+
+
+def test_a_changed_file_in_a_review_is_a_patch() -> None:
+    """A hunk header, or a fence named diff with changed lines that are no log's."""
+    assert in_patch(["+import re", "@@ -3,4 +3,5 @@ def f():", "```diff"])
+    assert in_patch(["-    x = 1", "+    x = 2", "```diff"])
+    assert not in_patch([f"- [   11.000001] {XID}", "```diff"])
+    assert not in_patch(["text", "```", "@@ -3,4 +3,5 @@"])
+
+
+def test_the_body_of_a_request_is_a_command() -> None:
+    """What curl sends or a here-document writes did not come out of a log."""
+    assert in_command(['    "kernel_message": {', "-d '{", "curl -X POST https://agent/inject \\"])
+    assert in_command(["cat > rule.yaml <<EOF"])
+    assert not in_command(["}'", "-d '{", "curl https://agent/inject \\"])
+    assert not in_command(["$ dmesg | tail", "some words"])
+
+
+def test_a_fence_named_after_a_language_holds_code() -> None:
+    """A fence of Python or of a chart holds no log; one of text or without a name may."""
+    assert in_fence_of_code(["    participant J", "```mermaid"])
+    assert not in_fence_of_code(["words", "```text"])
+    assert not in_fence_of_code(["words", "```", "x = 1", "```python"])
+
+
+def test_an_article_is_general_and_a_report_is_not() -> None:
+    """Two marks of the genre and nobody who tells what happened make a general text."""
+    article = [
+        "Xid 79 is a hardware failure: the GPU no longer answers on PCIe.",
+        "Root causes include power delivery and risers. How to monitor: watch the kernel log.",
+    ]
+    assert is_general_text(article)
+    assert not is_general_text([*article, "My server shows it every night."])
+    assert not is_general_text([*article, f"[   11.000001] {XID}"])
+    assert not is_general_text(["Xid 79 under load", "driver 570, Ubuntu 24.04"])
+
+
+def test_pretty_json_is_data() -> None:
+    """A status that a tool printed over several lines is not program text."""
+    assert not is_program_text(
+        [
+            "```json",
+            "{",
+            '  "component": "xid",',
+            '  "health": "Unhealthy",',
+            '  "reason": "XID 79"',
+            "}",
+        ]
+    )

@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.framing.base import Framing, Peeled
 from gpuprobe.sources.framing.json_lines import journal_record, load_object
 
 ENTRY_LINES = 2_000
 """Lines that one entry may have; what is longer is given up as text."""
 
-_FIELD = re.compile(r"(?P<key>_{0,2}[A-Z][A-Z0-9_]{0,63})=(?P<value>.*)", re.DOTALL)
-_MESSAGE = re.compile(r"\s*MESSAGE=")
-_PRETTY_MESSAGE = re.compile(r'\s*"MESSAGE" : ')
+_FIELD = regex(r"(?P<key>_{0,2}[A-Z][A-Z0-9_]{0,63})=(?P<value>.*)", re.DOTALL)
+_MESSAGE = regex(r"\s*MESSAGE=")
+_PRETTY_MESSAGE = regex(r'\s*"MESSAGE" : ')
 
 Numbered = tuple[int, str]
 Entry = tuple[int, str, Peeled]

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
-
+from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.framing.base import Framing, Peeled
 from gpuprobe.sources.framing.times import iso_stamp
 
-_CRI = re.compile(
+_CRI = regex(
     r"(?P<raw>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,9}(?:Z|[+-]\d\d:\d\d)) std(?:out|err) [FP](?::\w+)* ?"
 )
-_COMPOSE = re.compile(r"[A-Za-z0-9][\w.-]{0,100}[-_]\d{1,4} *\| ")
-_PM2 = re.compile(r"\d{1,3}\|[A-Za-z][\w.-]{0,60} *\| ")
-_KUBECTL = re.compile(r"\[(?:pod|job|deployment|container)/[\w./-]{1,250}\] ")
+_COMPOSE = regex(r"[A-Za-z0-9][\w.-]{0,100}[-_]\d{1,4} *\| ")
+_PM2 = regex(r"\d{1,3}\|[A-Za-z][\w.-]{0,60} *\| ")
+_KUBECTL = regex(r"\[(?:pod|job|deployment|container)/[\w./-]{1,250}\] ")
 
 
 def _cri(text: str) -> Peeled | None:

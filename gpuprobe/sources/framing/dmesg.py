@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from gpuprobe.clock import Stamp
+from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.framing.base import Framing, Peeled
 from gpuprobe.sources.framing.times import (
     OFFSET,
@@ -18,34 +19,34 @@ _CALLER = r"(?: ?\[ *[TC]\d+\])?"
 
 # `[  98.037735] `, with the thread or CPU of CONFIG_PRINTK_CALLER, or a host as
 # `journalctl -o short-monotonic` puts it.
-_PLAIN = re.compile(
+_PLAIN = regex(
     rf"\s*(?P<raw>\[ *(?P<s>\d{{1,10}}\.\d{{3,9}})\]){_CALLER}(?: |$)"
     r"(?:(?P<host>[A-Za-z0-9][\w.-]{0,63}|\.\.\.) (?P<ident>kernel|[A-Za-z_(/][\w.@/()+-]{0,63}\[(?P<pid>\d+)\]): ?)?"
 )
 # `dmesg -H`: a date where the minute changes, else seconds since the line before.
-_HUMAN = re.compile(
+_HUMAN = regex(
     r"\s*(?P<raw>\[(?: *\+\d{1,6}\.\d{6}|(?P<month>[A-Z][a-z]{2}) ?(?P<day>\d{1,2}) (?P<clock>\d\d:\d\d))\])(?: |$)"
 )
 # Xorg writes its own clock in the same brackets, and says what kind of line follows.
-_XORG = re.compile(r"\((?:II|EE|WW|--|\*\*|==|!!|\?\?|NI)\)")
+_XORG = regex(r"\((?:II|EE|WW|--|\*\*|==|!!|\?\?|NI)\)")
 
-_DATED = re.compile(
+_DATED = regex(
     r"\s*(?P<raw>\[(?:[^\W\d_]{1,10}\.?,? )?(?:(?P<month>[^\W\d_]{3,12}\.?|\d{1,2}[月월]) +(?P<day>\d{1,2})"
     r"|(?P<day2>\d{1,2})\.? +(?P<month2>[^\W\d_]{3,12}\.?)),? (?P<clock>\d\d:\d\d:\d\d(?:\.\d{1,9})?) (?P<year>\d{4})\])"
     rf"{_CALLER}(?: |$)"
 )
-_DATED_ISO = re.compile(
+_DATED_ISO = regex(
     rf"\s*(?P<raw>\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{{3,9}}{OFFSET}){_CALLER} (?![\w.-]+ [\w./-]+(?:\[\d+\]): |(?:[\w.-]+ )?kernel: )"
 )
-_DELTA = re.compile(r"\s*(?P<raw>\[ *(?P<s>\d{1,10}\.\d{6}) *< *\d+\.\d+ *>\])(?: |$)")
-_RECORD = re.compile(
+_DELTA = regex(r"\s*(?P<raw>\[ *(?P<s>\d{1,10}\.\d{6}) *< *\d+\.\d+ *>\])(?: |$)")
+_RECORD = regex(
     r"\s*(?P<prio>\d{1,4}),(?P<seq>\d{1,20}),(?P<us>\d{1,18}),[-c+][^;\n]{0,200};(?P<text>.*)",
     re.DOTALL,
 )
-_DICTIONARY = re.compile(r" (?=(?:SUBSYSTEM|DEVICE)=)")
-_ESCAPED = re.compile(r"\\x([0-9a-fA-F]{2})")
-_RAW_LEVEL = re.compile(r"\s*<(?P<prio>\d{1,3})>(?=[\[A-Za-z ]|\d{4}-)")
-_NAMED_LEVEL = re.compile(
+_DICTIONARY = regex(r" (?=(?:SUBSYSTEM|DEVICE)=)")
+_ESCAPED = regex(r"\\x([0-9a-fA-F]{2})")
+_RAW_LEVEL = regex(r"\s*<(?P<prio>\d{1,3})>(?=[\[A-Za-z ]|\d{4}-)")
+_NAMED_LEVEL = regex(
     r"\s*(?P<facility>kern|user|mail|daemon|auth|syslog|lpr|news|uucp|cron|authpriv|ftp|local[0-7]) *:"
     r"(?:emerg|alert|crit|err|warn|notice|info|debug) *: "
 )

@@ -5,32 +5,33 @@ from __future__ import annotations
 import re
 
 from gpuprobe.clock import Stamp
+from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.framing.base import Framing, Peeled
 from gpuprobe.sources.framing.times import ISO, OFFSET, clock_stamp, iso_stamp
 
 _LEVEL = r"(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|SUCCESS)"
-_LEVEL_AFTER = re.compile(rf" *(?:\[ *{_LEVEL} *\]|{_LEVEL})(?= |$) *")
+_LEVEL_AFTER = regex(rf" *(?:\[ *{_LEVEL} *\]|{_LEVEL})(?= |$) *")
 
-_PROCESS = re.compile(
+_PROCESS = regex(
     r"\s*\((?P<name>[A-Za-z][\w.:/ =-]{0,60}?) +(?:rank=\d+ +)?pid=(?P<pid>\d{1,10})[^()]{0,60}\)(?: |$)"
 )
-_VLLM = re.compile(
+_VLLM = regex(
     rf"\s*{_LEVEL} +(?P<raw>(?P<month>\d\d)-(?P<day>\d\d) (?P<clock>\d\d:\d\d:\d\d(?:[.,]\d+)?)) (?:\[[\w./-]+:\d+\]|[\w./-]+:\d+\]) "
 )
-_DASHED = re.compile(rf"\s*(?P<raw>{ISO})(?: - [\w.]{{1,100}})?(?: - \[?{_LEVEL}\]?) - ")
-_DATED = re.compile(rf"\s*(?P<raw>{ISO})(?= |$) ?")
-_BRACKETED = re.compile(
+_DASHED = regex(rf"\s*(?P<raw>{ISO})(?: - [\w.]{{1,100}})?(?: - \[?{_LEVEL}\]?) - ")
+_DATED = regex(rf"\s*(?P<raw>{ISO})(?= |$) ?")
+_BRACKETED = regex(
     rf"\s*\[(?P<raw>{ISO}|\d{{4}}[-/]\d\d[-/]\d\d[ |]\d\d:\d\d:\d\d(?:[.,]\d{{1,9}})?(?: ?{OFFSET})?)(?P<more>[ |,][^\]\[]{{1,40}})?\] ?"
 )
-_LEVEL_FIRST = re.compile(rf"\s*\[?{_LEVEL}\]?[ :|]+(?P<raw>{ISO})(?: |$)")
-_GLOG = re.compile(
+_LEVEL_FIRST = regex(rf"\s*\[?{_LEVEL}\]?[ :|]+(?P<raw>{ISO})(?: |$)")
+_GLOG = regex(
     r"\s*[IWEF](?P<month>\d\d)(?P<day>\d\d) (?P<clock>\d\d:\d\d:\d\d(?:\.\d{1,9})?) +\d+ [\w./+-]+:\d+\] ?"
 )
-_RANKED = re.compile(
+_RANKED = regex(
     r"\s*(?:\[\d+\] )?\[[\w.-]{1,30}\]:\[[IWEF] ?(?P<month>\d{1,2})(?P<day>\d\d) (?P<clock>\d\d:\d\d:\d\d(?:\.\d{1,9})?) "
 )
-_GO = re.compile(r"\s*(?P<raw>\d{4}/\d\d/\d\d \d\d:\d\d:\d\d(?:\.\d{1,9})?)(?: |$)(?!, )")
-_LOGFMT = re.compile(rf"\s*(?:time|ts|t)=\"?(?P<raw>{ISO})\"?(?: |$)")
+_GO = regex(r"\s*(?P<raw>\d{4}/\d\d/\d\d \d\d:\d\d:\d\d(?:\.\d{1,9})?)(?: |$)(?!, )")
+_LOGFMT = regex(rf"\s*(?:time|ts|t)=\"?(?P<raw>{ISO})\"?(?: |$)")
 
 
 def _dated(match: re.Match[str], text: str, stamp: Stamp | None) -> Peeled | None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
+from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.framing.times import monotonic_stamp
 from gpuprobe.sources.record import Record
 
-_STAMP = re.compile(r"(?<=\S)(?<![\[\w]\s)(\[ *(\d{1,8}\.\d{6})\])(?: ?\[ *[TC]\d+\])? ")
-_KERNEL_WORDS = re.compile(
-    r"(?:NVRM:|nvidia|pcieport|amdgpu|\[drm|AER:|snd_hda|usb |pci |ACPI|systemd)"
-)
+_STAMP = regex(r"(?<=\S)(?<![\[\w]\s)(\[ *(\d{1,8}\.\d{6})\])(?: ?\[ *[TC]\d+\])? ")
+_KERNEL_WORDS = regex(r"(?:NVRM:|nvidia|pcieport|amdgpu|\[drm|AER:|snd_hda|usb |pci |ACPI|systemd)")
 
 
 def split_glued(record: Record) -> list[Record]:

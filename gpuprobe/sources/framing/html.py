@@ -5,11 +5,13 @@ from __future__ import annotations
 import html
 import re
 
-_TAG = re.compile(
+from gpuprobe.lazy_regex import regex
+
+_TAG = regex(
     r"</?(?:font|b|strong|span|pre|code|p|br|div|tt|em|blockquote|td|tr|li|ul|ol|samp)(?:\s[^<>]{0,300})?\s*/?>",
     re.IGNORECASE,
 )
-_ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|nbsp|#\d{1,6}|#x[0-9a-fA-F]{1,5});")
+_ENTITY = regex(r"&(?:lt|gt|amp|quot|apos|nbsp|#\d{1,6}|#x[0-9a-fA-F]{1,5});")
 
 
 def clean_html(text: str) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
+from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.framing.base import Framing, Peeled
 from gpuprobe.sources.framing.times import iso_stamp
 
-_LINE = re.compile(
+_LINE = regex(
     r"\s*(?P<raw>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}[+-]\d{4}) +0x[0-9a-f]+ +(?:Default|Info|Debug|Error|Fault|Activity|State|Signpost)"
     r" +0x[0-9a-f]+ +(?P<pid>\d+) +\d+ +(?P<source>[^:]{1,80}): "
 )

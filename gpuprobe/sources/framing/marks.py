@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import re
 
+from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.framing.base import Framing, Peeled
 
-_QUOTE = re.compile(r"\s*>{1,8} ?(?![>=])")
-_LIST = re.compile(r"\s*(?:[-*+•‣◦] |\d{1,3}[.)] )(?=\S)")
+_QUOTE = regex(r"\s*>{1,8} ?(?![>=])")
+_LIST = regex(r"\s*(?:[-*+•‣◦] |\d{1,3}[.)] )(?=\S)")
 # The number alone, or `name:number:`; the text behind must not make it a time or an address.
-_GREP = re.compile(
-    r"\s*\d{1,9}[:-](?=[^\d\s]|\d{4}-\d\d-\d\d[T ]|\d{4}/\d\d/\d\d |\d{1,4},\d+,\d+,)"
-)
-_GREP_FILE = re.compile(
+_GREP = regex(r"\s*\d{1,9}[:-](?=[^\d\s]|\d{4}-\d\d-\d\d[T ]|\d{4}/\d\d/\d\d |\d{1,4},\d+,\d+,)")
+_GREP_FILE = regex(
     r"\s*(?:[\w.+-]{0,100}/){0,30}(?:[\w.+-]{0,100}\.(?:log|txt)|syslog|messages|dmesg|kern|journal)[\w.-]{0,40}:(?=[\d\[<{A-Z])"
 )
-_GREP_NUMBER = re.compile(r"\d{1,9}[:-](?=\D|\d{4}[-/])")
-_TABLE = re.compile(r"\s*[|│┃] ?(?=\S)")
-_CODE = re.compile(r"\s*(?:`{1,3})(?=[^`\s])")
+_GREP_NUMBER = regex(r"\d{1,9}[:-](?=\D|\d{4}[-/])")
+_TABLE = regex(r"\s*[|│┃] ?(?=\S)")
+_CODE = regex(r"\s*(?:`{1,3})(?=[^`\s])")
 
 
 def _mark(pattern: re.Pattern[str]) -> Framing:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
+from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.framing.base import Framing, Peeled
 from gpuprobe.sources.framing.times import iso_stamp
 
-_ROW = re.compile(r"\s*(?P<raw>\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{3}), ?")
+_ROW = regex(r"\s*(?P<raw>\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{3}), ?")
 
 
 def _peel(text: str) -> Peeled | None:

@@ -6,21 +6,23 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from gpuprobe.lazy_regex import regex
+
 HEAD_LINES = 200
 """Lines worth giving to `sniff`."""
 
 _CONTENTS = (
-    ("bug-report", re.compile(r"Start of NVIDIA bug report log file|^nvidia-bug-report\.sh Version: ")),
-    ("nvidia-smi-q", re.compile(r"=+NVSMI LOG=+")),
-    ("nvidia-smi", re.compile(r"\| NVIDIA-SMI \S+ +(?:KMD |Driver )")),
-    ("windows-event", re.compile(r"^\s*(?:<Events?\b|Log Name: +\S|Event\[\d+\])")),
-    ("html", re.compile(r"^\s*(?:<!doctype html|<html\b)", re.IGNORECASE)),
+    ("bug-report", regex(r"Start of NVIDIA bug report log file|^nvidia-bug-report\.sh Version: ")),
+    ("nvidia-smi-q", regex(r"=+NVSMI LOG=+")),
+    ("nvidia-smi", regex(r"\| NVIDIA-SMI \S+ +(?:KMD |Driver )")),
+    ("windows-event", regex(r"^\s*(?:<Events?\b|Log Name: +\S|Event\[\d+\])")),
+    ("html", regex(r"^\s*(?:<!doctype html|<html\b)", re.IGNORECASE)),
 )  # fmt: skip
-_LSPCI = re.compile(
+_LSPCI = regex(
     r"(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7] (?:\"|[A-Z].*(?:\[[0-9a-f]{4}\]|controller|bridge|device|Bridge|Hub|USB).*: )"
 )
-_EXPORT = re.compile(r"__CURSOR=|__REALTIME_TIMESTAMP=\d+$")
-_PRETTY = re.compile(r'"(?:__CURSOR|MESSAGE|__REALTIME_TIMESTAMP)" : ')
+_EXPORT = regex(r"__CURSOR=|__REALTIME_TIMESTAMP=\d+$")
+_PRETTY = regex(r'"(?:__CURSOR|MESSAGE|__REALTIME_TIMESTAMP)" : ')
 
 
 def sniff_with(lines: Sequence[str], outermost: Callable[[str], str]) -> str:

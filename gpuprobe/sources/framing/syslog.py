@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 from gpuprobe.clock import Stamp
+from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.framing.base import Framing, Peeled
 from gpuprobe.sources.framing.times import (
     ISO,
@@ -27,33 +26,33 @@ _NO_IDENTIFIER = frozenset((
     "traceback", "oom-kill", "oom_reaper", "hardware", "memory", "cpu", "rip", "code", "gpu",
     "cuda", "runtimeerror", "task", "watchdog", "traps", "perf", "xhci_hcd", "snd_hda_intel",
 ))  # fmt: skip
-_HEAD = re.compile(
+_HEAD = regex(
     r"(?P<host>(?!" + _LEVELS + r")(?:[A-Za-z0-9_][\w.:-]{0,253}(?<!:)|\.\.\.)) +"
     r"(?P<ident>[A-Za-z_(/.][\w.@/()+\\-]{0,127})(?:\[(?P<pid>\d{1,10})\])?:(?: |$)"
 )
-_BARE_HEAD = re.compile(
+_BARE_HEAD = regex(
     r"(?:(?P<kernel>kernel)|(?P<ident>[A-Za-z_(/.][\w.@/()+\\-]{0,127})\[(?P<pid>\d{1,10})\]):(?: |$)"
 )
-_LEVEL_TAG = re.compile(r"<(?:kern|user|daemon|local\d|auth|syslog)\.\w{3,7}> ")
+_LEVEL_TAG = regex(r"<(?:kern|user|daemon|local\d|auth|syslog)\.\w{3,7}> ")
 
 _CLOCK = r"(?P<clock>\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)"
 _WORD = r"(?:[^\W\d_]{3,12}\.?|\d{1,2}[月월])"
-_DATE = re.compile(
+_DATE = regex(
     r"\s*(?P<raw>(?:[^\W\d_]{1,10}[.,]{0,2} +)?"
     rf"(?:(?P<month>{_WORD}) {{1,2}}(?P<day>\d{{1,2}})[日일.]?|(?P<day2>\d{{1,2}})\.? {{1,2}}(?:de )?(?P<month2>{_WORD}))"
     rf",?(?: (?P<year>\d{{4}}))? {{1,2}}{_CLOCK}(?: (?P<year2>\d{{4}})(?= ))?)(?::?\s+|$)"
 )
-_ISO = re.compile(
+_ISO = regex(
     rf"\s*(?P<raw>(?:[^\W\d_]{{1,10}}\.?,? )?(?P<iso>{ISO})(?: (?P<zone>[A-Z]{{2,5}}(?=[ ]))?)?)\s*(?=[^\s])"
 )
-_UNIX = re.compile(r"\s*(?P<raw>(?P<s>\d{9,10})\.(?P<fraction>\d{3,6})) (?=\S+ \S+: )")
-_5424 = re.compile(
+_UNIX = regex(r"\s*(?P<raw>(?P<s>\d{9,10})\.(?P<fraction>\d{3,6})) (?=\S+ \S+: )")
+_5424 = regex(
     r"\s*(?:<(?P<prio>\d{1,3})>)?1 (?P<stamp>-|\d{4}-\d\d-\d\dT\S{8,30}) (?P<host>\S{1,255}) (?P<app>\S{1,48})"
     r" (?P<pid>\S{1,128}) (?P<msgid>\S{1,32}) (?P<sd>-|(?:\[(?:[^\]\"\\]|\\.|\"(?:[^\"\\]|\\.)*\")*\])+)(?: |$)"
 )
-_KERNEL = re.compile(r"\s*(?P<host>(?:[A-Za-z0-9][\w.-]{0,63} )?)kernel: ")
-_KERNEL_CLOCK = re.compile(r"\[ *\d+\.\d{6}\]")
-_BOOT = re.compile(r"\s*-- Boot (?P<id>[0-9a-f]{32}) --")
+_KERNEL = regex(r"\s*(?P<host>(?:[A-Za-z0-9][\w.-]{0,63} )?)kernel: ")
+_KERNEL_CLOCK = regex(r"\[ *\d+\.\d{6}\]")
+_BOOT = regex(r"\s*-- Boot (?P<id>[0-9a-f]{32}) --")
 
 
 def _host(text: str | None) -> str | None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime, timedelta, timezone
 
 from gpuprobe.clock import Stamp
+from gpuprobe.lazy_regex import regex
 
 _NAMES = (
     # English, German, French, Spanish, Italian, Polish (both cases), Czech, Scandinavian, Dutch,
@@ -60,7 +60,7 @@ OFFSET = r"(?:Z|[+-]\d\d:?\d\d|[+-]\d\d(?![\d:]))"
 ISO = rf"\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{{1,9}})?(?: ?{OFFSET})?"
 """A date and time with the year first. One text, no groups."""
 
-_ISO_PARTS = re.compile(
+_ISO_PARTS = regex(
     r"(\d{4})[-/](\d\d)[-/](\d\d)[T |](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(?: ?(Z|[+-]\d\d(?::?\d\d)?))?"
 )
 _UTC_NAMES = frozenset({"UTC", "GMT", "Z"})

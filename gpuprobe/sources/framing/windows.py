@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
+from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.framing.base import Framing, Peeled
 from gpuprobe.sources.framing.times import clock_stamp, iso_stamp
 
-_XML = re.compile(r"\s*<Event\b[^>]*>")
-_CREATED = re.compile(r"<TimeCreated SystemTime=['\"](?P<raw>[^'\"]{10,40})['\"]")
-_COMPUTER = re.compile(r"<Computer>(?P<name>[^<]{1,255})</Computer>")
-_DATE = re.compile(
+_XML = regex(r"\s*<Event\b[^>]*>")
+_CREATED = regex(r"<TimeCreated SystemTime=['\"](?P<raw>[^'\"]{10,40})['\"]")
+_COMPUTER = regex(r"<Computer>(?P<name>[^<]{1,255})</Computer>")
+_DATE = regex(
     r"\s*Date: +(?P<raw>(?P<a>\d{1,2})(?P<sep>[/.])(?P<b>\d{1,2})[/.](?P<year>\d{4}) (?P<h>\d{1,2}):(?P<rest>\d\d:\d\d)(?: (?P<half>[AP])M)?)\s*$"
 )
 

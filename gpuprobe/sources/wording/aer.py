@@ -18,6 +18,7 @@ from gpuprobe.events import (
     SystemDescribed,
 )
 from gpuprobe.identity import PciAddress
+from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Record, Window
 from gpuprobe.sources.wording.base import Family, Pattern, Reading
 from gpuprobe.sources.wording.shapes import BDF, DEVICE, address, lines_from
@@ -60,14 +61,14 @@ UNCORRECTABLE = {
 _BLOCK_LINES = 16
 _ALL_ONES = 0xFFFFFFFF
 
-_STATUS = re.compile(
+_STATUS = regex(
     r"(?:error status/mask=|aer_(?:uncor_|cor_)?status: 0x)(?P<status>[0-9a-fA-F]{8})"
     r"(?:(?:/|, aer_(?:uncor_|cor_)?mask: 0x)(?P<mask>[0-9a-fA-F]{8}))?"
 )
-_BIT = re.compile(r"\[ ?(?P<bit>\d{1,2})\] +[A-Z]")
-_LAYER = re.compile(r"aer_layer=(?P<layer>[A-Za-z ]+?), aer_agent=(?P<agent>[A-Za-z]+)")
-_BUS_ERROR = re.compile(r"(?:PCIe|CXL) Bus Error: severity=")
-_RECEIVED = re.compile(
+_BIT = regex(r"\[ ?(?P<bit>\d{1,2})\] +[A-Z]")
+_LAYER = regex(r"aer_layer=(?P<layer>[A-Za-z ]+?), aer_agent=(?P<agent>[A-Za-z]+)")
+_BUS_ERROR = regex(r"(?:PCIe|CXL) Bus Error: severity=")
+_RECEIVED = regex(
     rf"(?P<port>{BDF}): AER: (?:Multiple )?(?:Corr|Uncorr)\w+(?: \((?:Non-)?Fatal\))? error (?:message )?"
     rf"received(?:: id=(?P<id>[0-9a-fA-F]{{4}})|(?: from|:) (?P<src>{BDF}))?"
 )
@@ -301,7 +302,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="aer-bus-error",
         needles=("Bus Error: severity=",),
-        regex=re.compile(
+        regex=regex(
             rf"{DEVICE}(?:AER: )*(?:PCIe|CXL) Bus Error: severity={_SEVERITY}"
             r"(?:, type=(?P<type>[A-Za-z ]+)(?:, (?:id=[0-9a-fA-F]{4})?\(?(?P<agent>[A-Za-z ]+)\)?)?)?"
         ),
@@ -318,7 +319,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="aer-received",
         needles=("AER: Corr", "AER: Uncorr", "AER: Multiple "),
-        regex=re.compile(
+        regex=regex(
             rf"{DEVICE}AER: (?:Multiple )?{_SEVERITY} error (?:message )?received"
             rf"(?:: id=(?P<id>[0-9a-fA-F]{{4}})|(?: from|:) (?P<src>{BDF}))?"
         ),
@@ -334,7 +335,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="aer-no-device",
         needles=("find device of ID",),
-        regex=re.compile(rf"{DEVICE}(?:AER: )?can't find device of ID(?P<id>[0-9a-fA-F]{{4}})"),
+        regex=regex(rf"{DEVICE}(?:AER: )?can't find device of ID(?P<id>[0-9a-fA-F]{{4}})"),
         read=_read_no_device,
         examples=("pcieport 0000:64:00.0: AER: can't find device of ID6500",),
         near=("can't find device of ID 5",),
@@ -343,7 +344,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="aer-status",
         needles=("error status/mask=", "aer_status: 0x"),
-        regex=re.compile(
+        regex=regex(
             rf"{DEVICE}(?:AER: )? *(?:device \[[0-9a-fA-F]{{4}}:[0-9a-fA-F]{{4}}\] error status/mask=|aer_(?P<uncor>uncor_)?status: 0x)"
             r"(?P<status>[0-9a-fA-F]{8})(?:/|, aer_mask: 0x)(?P<mask>[0-9a-fA-F]{8})"
         ),
@@ -358,7 +359,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="aer-ghes",
         needles=("section_type: PCIe",),
-        regex=re.compile(r"(?P<mark>\{\d+\})?\[Hardware Error\]:\s+section_type: PCIe error"),
+        regex=regex(r"(?P<mark>\{\d+\})?\[Hardware Error\]:\s+section_type: PCIe error"),
         read=_read_ghes,
         examples=(
             "{3}[Hardware Error]: event severity: corrected\n{3}[Hardware Error]:   section_type: PCIe error\n{3}[Hardware Error]:   device_id: 0000:e3:00.0",
@@ -376,7 +377,7 @@ PATTERNS: tuple[Pattern, ...] = (
             "device reset failed",
             "successfully recovered",
         ),
-        regex=re.compile(
+        regex=regex(
             rf"{DEVICE}(?:AER: |DPC: |EDR: )*(?P<what>[Cc]an't recover \(no error_detected callback\)"
             r"|[Dd]evice recovery (?:failed|successful)|DPC port (?:recovery failed|successfully recovered)"
             r"|(?:Root Port|Downstream Port|Upstream|[Dd]ownstream) link has been reset(?: \((?P<code>-?\d+)\))?"
@@ -397,7 +398,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="aer-enabled",
         needles=("AER: enabled with IRQ",),
-        regex=re.compile(rf"{DEVICE}AER: enabled with IRQ \d+"),
+        regex=regex(rf"{DEVICE}AER: enabled with IRQ \d+"),
         read=_read_granted,
         examples=("pcieport 0000:64:00.0: AER: enabled with IRQ 24",),
         near=("AER: enabled with IRQ",),

@@ -14,17 +14,18 @@ from gpuprobe.events import (
     SystemDescribed,
     UncleanEndFound,
 )
+from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Window
 from gpuprobe.sources.wording.base import Family, Pattern, Reading
 
-_LAPTOP = re.compile(
+_LAPTOP = regex(
     r"ThinkPad|ThinkBook|IdeaPad|Laptop|Notebook|Latitude|Inspiron 1[3-7]|XPS 1[3-7]|Vostro 1[3-7]"
     r"|Precision (?:[357][3-7][0-9]0\b|M\d{4})|MacBook|Zephyrus|ROG Strix G\d|TUF Gaming [AF]1[5-8]"
     r"|Blade 1[4-8]|ZBook|EliteBook|ProBook|Pavilion .*Laptop|OMEN .*Laptop|Predator (?:Helios|Triton)"
     r"|Nitro AN|Legion (?:Pro )?\d|Raider|Stealth|VivoBook|ZenBook|Galaxy Book|TUXEDO (?:Pulse|Stellaris|InfinityBook)",
     re.IGNORECASE,
 )
-_VIRTUAL = re.compile(
+_VIRTUAL = regex(
     r"QEMU|KVM|VMware|VirtualBox|innotek|Xen|Amazon EC2|Google Compute Engine|Virtual Machine|OpenStack|Bochs|Parallels|Nutanix AHV",
     re.IGNORECASE,
 )
@@ -71,7 +72,7 @@ def _read_reset_reason(match: re.Match[str], window: Window) -> Reading:
     return UncleanEndFound(**window.base(), what="reset-reason", detail=match["detail"].strip())
 
 
-_UNSAFE = re.compile(r"[Uu]nsafe[ _][Ss]hutdowns\s*:\s*(?P<n>[\d,.]+)")
+_UNSAFE = regex(r"[Uu]nsafe[ _][Ss]hutdowns\s*:\s*(?P<n>[\d,.]+)")
 
 
 def _read_unsafe(match: re.Match[str], window: Window) -> Reading:
@@ -123,7 +124,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="linux-version",
         needles=("Linux version ",),
-        regex=re.compile(r"\bLinux version (?P<kernel>\d+\.\d+\S*) \("),
+        regex=regex(r"\bLinux version (?P<kernel>\d+\.\d+\S*) \("),
         read=_read_linux_version,
         examples=(
             "Linux version 6.8.0-79-generic (buildd@lcy02) (x86_64-linux-gnu-gcc-13) #79-Ubuntu SMP",
@@ -134,7 +135,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="journal-boot",
         needles=("-- Boot ", "-- Reboot --"),
-        regex=re.compile(r"-- (?:Boot (?P<id>[0-9a-f]{32})|Reboot) --"),
+        regex=regex(r"-- (?:Boot (?P<id>[0-9a-f]{32})|Reboot) --"),
         read=_read_journal_boot,
         examples=("-- Boot 3f9a0c5d1b2e4f60718293a4b5c6d7e8 --", "-- Reboot --"),
         near=("-- Boot menu --",),
@@ -161,7 +162,7 @@ PATTERNS: tuple[Pattern, ...] = (
             "systemd-shutdown",
             "shutting down for system",
         ),
-        regex=re.compile(
+        regex=regex(
             r"Reached target (?:shutdown\.target|reboot\.target|poweroff\.target|halt\.target"
             r"|(?:System )?(?:Shutdown|Reboot|Power[- ]?Off|Halt)\b)"
             r"|The system will (?:reboot|power off|halt|kexec)(?: now)?!?|System is (?:rebooting|powering down|halting)"
@@ -184,7 +185,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="unclean-journal",
         needles=("uncleanly shut down",),
-        regex=re.compile(r"(?:corrupted or )?uncleanly shut down, (?:renaming and )?replacing"),
+        regex=regex(r"(?:corrupted or )?uncleanly shut down, (?:renaming and )?replacing"),
         read=_unclean("journal"),
         examples=(
             "File /var/log/journal/0a1b/system.journal corrupted or uncleanly shut down, renaming and replacing.",
@@ -203,7 +204,7 @@ PATTERNS: tuple[Pattern, ...] = (
             "start tree-log replay",
             "not cleanly unmounted",
         ),
-        regex=re.compile(
+        regex=regex(
             r"recovering journal|Dirty bit is set|[Rr]ecovery required on readonly|Starting recovery \(logdev"
             r"|[Vv]olume was not properly unmounted|start tree-log replay|was not cleanly unmounted"
         ),
@@ -220,7 +221,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="reset-reason",
         needles=("revious system reset reason",),
-        regex=re.compile(r"[Pp]revious system reset reason \[0x[0-9a-fA-F]+\]: (?P<detail>.+)"),
+        regex=regex(r"[Pp]revious system reset reason \[0x[0-9a-fA-F]+\]: (?P<detail>.+)"),
         read=_read_reset_reason,
         examples=(
             "x86/amd: Previous system reset reason [0x08000800]: an uncorrected error caused a data fabric sync flood event",
@@ -233,7 +234,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="last-crash",
         needles=("- crash",),
-        regex=re.compile(r"- crash\s{1,8}\(\d[\d+:]*\)"),
+        regex=regex(r"- crash\s{1,8}\(\d[\d+:]*\)"),
         read=_unclean("last-crash"),
         examples=("lee      pts/0        192.0.2.7        Tue Mar  3 20:14 - crash  (02:11)",),
         near=("known issues - crash (on start)",),
@@ -242,7 +243,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="windows-unclean",
         needles=("without cleanly shutting down", "was unexpected"),
-        regex=re.compile(
+        regex=regex(
             r"rebooted without cleanly shutting down first|previous system shutdown at .{4,40} was unexpected"
         ),
         read=_unclean("reset-reason"),
@@ -267,7 +268,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="bmc-power-lost",
         needles=("AC lost", "Power off/down", "input for power supply", "ower supply redundancy"),
-        regex=re.compile(
+        regex=regex(
             r"Power Unit .{0,40}?\| ?(?P<detail>AC lost|Power off/down)"
             r"|Power Supply .{0,40}?\| ?(?:Power Supply )?AC lost"
             r"|[Tt]he power input for power supply \d+ is lost|[Pp]ower supply redundancy is lost"
@@ -292,7 +293,7 @@ PATTERNS: tuple[Pattern, ...] = (
             "System returned from sleep",
             "PM: Preparing system for sleep",
         ),
-        regex=re.compile(
+        regex=regex(
             r"PM: (?:suspend|hibernation:?) (?:entry|exit)|PM: Preparing system for sleep"
             r"|Waking up from system sleep state|The system will suspend now|Entering sleep state"
             r"|System returned from sleep"
@@ -309,7 +310,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="dmi",
         needles=("DMI: ",),
-        regex=re.compile(r"\bDMI: (?P<value>[^,\n]{3}[^\n]{0,300}?, BIOS .*)"),
+        regex=regex(r"\bDMI: (?P<value>[^,\n]{3}[^\n]{0,300}?, BIOS .*)"),
         read=_read_dmi,
         examples=(
             "DMI: Acme Corp. Station 7/0ABC12, BIOS 2.1 01/02/2025",
@@ -322,9 +323,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="hypervisor",
         needles=("ypervisor detected: ", "Detected virtualization "),
-        regex=re.compile(
-            r"(?:Hypervisor detected: |Detected virtualization )(?P<value>[\w -]+\.?)"
-        ),
+        regex=regex(r"(?:Hypervisor detected: |Detected virtualization )(?P<value>[\w -]+\.?)"),
         read=_read_vm,
         examples=("Hypervisor detected: KVM", "Detected virtualization wsl."),
         near=("Detected virtualization: ",),
@@ -339,7 +338,7 @@ PATTERNS: tuple[Pattern, ...] = (
             "Type: Portable",
             "Type: Convertible",
         ),
-        regex=re.compile(
+        regex=regex(
             r"[Bb]attery:? Slot \[BAT\d\] \(battery present\)|Type: (?:Notebook|Laptop|Portable|Convertible)\b"
         ),
         read=_read_laptop,

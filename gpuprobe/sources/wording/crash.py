@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from gpuprobe.events import OtherFailed, ProcessCrashed
+from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Window
 from gpuprobe.sources.wording import surroundings
 from gpuprobe.sources.wording.base import Family, Pattern, Reading
@@ -21,20 +22,20 @@ _WORDS = {
     "floating point exception": "SIGFPE", "killed": "SIGKILL",
     "general protection": "SIGSEGV", "invalid opcode": "SIGILL", "divide error": "SIGFPE",
 }  # fmt: skip
-_ENGINE_UNIT = re.compile(
+_ENGINE_UNIT = regex(
     r"(?i)vllm|sglang|ollama|llama|freetoken|comfy|text-?gen|tgi|triton|tensorrt|trtllm|kobold"
     r"|localai|lm-?studio|diffusion|whisper|tabby|lmdeploy|inference|llm|train|torch"
 )
 # What other families read: its traceback needs no event of its own.
-_KNOWN = re.compile(
+_KNOWN = regex(
     r"(?:CUDA|HIP|cuda|Cuda|NCCL|Triton|nccl)\b|cudaError|hipError|CUDNN|CUBLAS|NVML|nvml|GPU"
     r"|out of memory|OutOfMemory|OOM|JSONDecodeError|Unknown key: '|DistBackendError|DistStoreError"
     r"|XlaRuntimeError|JaxRuntimeError|EngineDead|EngineGenerate|EngineCore|launch failure"
     r"|KeyboardInterrupt|SystemExit|GeneratorExit|StopIteration|CancelledError|BrokenPipe"
 )
-_EXCEPTION = re.compile(r"^(?P<name>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?P<said>:.*)?$")
-_LOOKS_RAISED = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit|Warning|Timeout)\b")
-_MARKS = re.compile(r"^[\s>|]*")
+_EXCEPTION = regex(r"^(?P<name>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?P<said>:.*)?$")
+_LOOKS_RAISED = regex(r"^(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit|Warning|Timeout)\b")
+_MARKS = regex(r"^[\s>|]*")
 
 
 def _crashed(window: Window, signal: str, **more: object) -> ProcessCrashed:
@@ -190,7 +191,7 @@ CRASH = Family(
         Pattern(
             id="crash-kernel-segfault",
             needles=("segfault at ",),
-            regex=re.compile(
+            regex=regex(
                 r"(?:(?P<process>[^\s\[\]:][^\[\]\n:]{0,30})\[(?P<pid>\d+)\]:? )?segfault at [0-9a-f]+ ip [0-9a-f]+ sp [0-9a-f]+ error [0-9a-f]+(?: in (?P<library>[^\s\[]+))?"
             ),
             read=_read_segfault,
@@ -203,7 +204,7 @@ CRASH = Family(
         Pattern(
             id="crash-kernel-trap",
             needles=("traps: ",),
-            regex=re.compile(
+            regex=regex(
                 r"traps: (?P<process>[^\[\n]{1,32})\[(?P<pid>\d+)\]:? (?:trap )?(?P<trap>general protection|invalid opcode|divide error)[^\n]*?(?: in (?P<library>[^\s\[]+)|$)"
             ),
             read=_read_trap,
@@ -213,7 +214,7 @@ CRASH = Family(
         Pattern(
             id="crash-faulthandler",
             needles=("Fatal Python error: ",),
-            regex=re.compile(
+            regex=regex(
                 r"Fatal Python error: (?P<words>Segmentation fault|Bus error|Aborted|Illegal instruction|Floating point exception)"
             ),
             read=_read_words,
@@ -224,7 +225,7 @@ CRASH = Family(
         Pattern(
             id="crash-systemd-unit",
             needles=("process exited, code=killed", "process exited, code=dumped"),
-            regex=re.compile(
+            regex=regex(
                 r"(?<![\w@.:\\-])(?P<process>[\w@.:\\-]{1,200}\.(?:service|scope)): (?:Main|Control) process exited, code=(?:killed|dumped), status=(?P<number>\d+)/\w+"
             ),
             read=_read_unit,
@@ -235,7 +236,7 @@ CRASH = Family(
         Pattern(
             id="crash-mpi-rank",
             needles=(" exited on signal ",),
-            regex=re.compile(
+            regex=regex(
                 r"(?:noticed that process rank \d+ with PID (?P<pid>\d+) )?[^\n]{0,60}?\bexited on signal (?P<number>11|9|8|7|6|4)\b"
             ),
             read=_read_rank,
@@ -246,7 +247,7 @@ CRASH = Family(
         Pattern(
             id="crash-zsh",
             needles=("zsh: ",),
-            regex=re.compile(
+            regex=regex(
                 r"(?<![`'\"])\bzsh: (?P<words>segmentation fault|bus error|abort|killed|illegal hardware instruction)\s+(?P<process>\S+)"
             ),
             read=_read_zsh,
@@ -258,7 +259,7 @@ CRASH = Family(
             id="crash-shell-words",
             needles=("egmentation fault",
                 "(core dumped)", "Bus error", "bus error", "Aborted (core dumped)", "aborted (core dumped)", "llegal instruction", "loating point exception", "Erreur de segmentation", "Speicherzugriffsfehler", "Errore di segmentazione", "n de segmento", "Falha de segmenta"),
-            regex=re.compile(
+            regex=regex(
                 r"(?:\bline \d+: +(?P<pid>\d+) +)?(?<![Pp]CIe )(?<!PCI )\b(?P<words>[Ss]egmentation fault|[Bb]us error|[Aa]borted(?=\s{1,40}\(core dumped\))|[Ii]llegal instruction|[Ff]loating point exception|Erreur de segmentation|Speicherzugriffsfehler|Errore di segmentazione|Violación de segmento|Falha de segmentação)(?= ?\((?:core dumped|\d+|Speicherabzug|core dump|imagem do|[`']core)|[.\s]*$|[\s\"'`)]*$|: address|  +\S)"
             ),
             read=_read_words,
@@ -276,7 +277,7 @@ CRASH = Family(
         Pattern(
             id="crash-exit-status",
             needles=("exit code", "exit status", "exitcode", "exitCode", "exited with code", "ExitCode", "Exited (1", "Exit Code", "return code = -"),
-            regex=re.compile(
+            regex=regex(
                 r"(?:[Ee]xit(?:ed)?(?: with)?[ _]?(?:code|status)|exitCode|ExitCode|Exit Code|exitcode|exits with return code)[\"']?\s*[:=]?\s*[\"']?(?P<number>13[2-79]|-(?:4|6|7|8|9|11))\b|Exited \((?P<docker>13[2-79])\)"
             ),
             read=_read_status,
@@ -295,7 +296,7 @@ CRASH = Family(
         Pattern(
             id="crash-signal-name",
             needles=("SIGSEGV", "SIGBUS", "SIGABRT", "SIGILL", "SIGFPE", "SIGKILL"),
-            regex=re.compile(
+            regex=regex(
                 r"(?:died with <Signals\.|(?:terminated|killed|crashed|exited)\s(?:by|with|due to|on)\s(?:signal )?(?:\d+ )?\(?|Signal \d+ \(|[Cc]aught signal \d+ \(|[Rr]eceived signal \d+ \(?|\*\*\* (?:Aborted|Process received signal)[^\n]*)SIG(?P<signal>SEGV|BUS|ABRT|ILL|FPE|KILL)\b|\bSIG(?P<glog>SEGV|BUS|ABRT|ILL|FPE)(?:: segmentation violation| \(@0x)"
             ),
             read=_read_name,
@@ -311,13 +312,14 @@ CRASH = Family(
         Pattern(
             id="crash-signal-number",
             needles=("signal 11", "signal 9", "signal 6", "signal 7", "signal: 11", "signal: 9", "signal: 6", "signal: 7", "signal: killed", "signal: aborted", "killed by signal: "),
-            regex=re.compile(
-                r"\b(?:(?:killed by|terminated (?:abnormally )?(?:with|by)|[Cc]aught|[Rr]eceived|on|due to|shutdown with) signal:? |signal: )(?P<number>11|9|6|7)\b|\bsignal: (?P<words>killed|aborted)|killed by signal: (?P<shown>Bus error|Segmentation fault|Killed|Aborted)"
+            regex=regex(
+                r"\b(?:(?:killed by|terminated (?:abnormally )?(?:with|by)|[Cc]aught|[Rr]eceived|on|due to|shutdown with|called for pid \d+,) signal:? |signal: )(?P<number>11|9|6|7)\b|\bsignal: (?P<words>killed|aborted)|killed by signal: (?P<shown>Bus error|Segmentation fault|Killed|Aborted)"
             ),
             read=_read_signal,
             examples=(
                 "RuntimeError: DataLoader worker (pid 551) is killed by signal: 9",
                 "Shard process was signaled to shutdown with signal 9",
+                "ERROR: apport (pid 8812) Tue Mar  4 09:00:00 2025: called for pid 7711, signal 11, core limit 0, dump mode 1",
                 "RuntimeError: DataLoader worker (pid 7211) is killed by signal: Bus error. It is possible that dataloader's workers are out of shared memory.",
                 "Process 7711 (python3) of user 0 terminated abnormally with signal 11/SEGV, processing...",
             ),
@@ -327,7 +329,7 @@ CRASH = Family(
         Pattern(
             id="crash-shell-killed",
             needles=("Killed",),
-            regex=re.compile(
+            regex=regex(
                 r"(?:\bline \d+: +(?P<pid>\d+) +|(?P<alone>\A[\s*`>]*|(?:/it|it/s|B/s)\]\s*))Killed(?(alone)[\s*`.]*\Z|\b)"
             ),
             read=_read_killed,
@@ -338,7 +340,7 @@ CRASH = Family(
         Pattern(
             id="crash-windows-status",
             needles=("-1073741819", "-1073740791", "0xC0000005", "0xc0000005", "18446744072635812000"),
-            regex=re.compile(
+            regex=regex(
                 r"[Ee]xit(?:ed)?(?: with)? [Cc]ode:? (?:-1073741819|-1073740791|0x[Cc]0000005|18446744072635812000)"
             ),
             read=_read_windows,
@@ -349,7 +351,7 @@ CRASH = Family(
         Pattern(
             id="crash-handler",
             needles=("*** SIG", "*** stack smashing", "Windows fatal exception: "),
-            regex=re.compile(
+            regex=regex(
                 r"\*\*\* SIG(?P<signal>SEGV|BUS|ABRT|ILL|FPE) received |(?P<smashed>\*\*\* stack smashing detected)|(?P<windows>Windows fatal exception: (?:access violation|stack overflow))"
             ),
             read=_read_handler,
@@ -364,7 +366,7 @@ CRASH = Family(
         Pattern(
             id="crash-dumped-core",
             needles=(" dumped core", "Faulting application name: ", "ANOM_ABEND "),
-            regex=re.compile(
+            regex=regex(
                 r"ANOM_ABEND [^\n]{0,200}?\bpid=(?P<audited>\d+) comm=\"(?P<comm>[^\"\n]{1,64})\"[^\n]{0,300}?\bsig=(?P<number>11|9|8|7|6|4)\b|Process (?P<pid>\d+) \((?P<process>[^)\n]{1,64})\) of user \d+ dumped core|Faulting application name: (?P<faulting>[^,\n]{1,80})"
             ),
             read=_read_dump,
@@ -379,7 +381,7 @@ CRASH = Family(
         Pattern(
             id="crash-terminate",
             needles=("terminate called ",),
-            regex=re.compile(
+            regex=regex(
                 r"terminate called (?:after throwing an instance of ['\"`](?P<thrown>[^'\"\n]+)|without an active exception|recursively)"
             ),
             read=_read_terminate,
@@ -389,7 +391,7 @@ CRASH = Family(
         Pattern(
             id="crash-traceback",
             needles=(TRACEBACK,),
-            regex=re.compile(re.escape(TRACEBACK)),
+            regex=regex(re.escape(TRACEBACK)),
             read=_read_traceback,
             examples=(
                 'Traceback (most recent call last):\n  File "/srv/app/serve.py", line 31, in <module>\n    main()\nValueError: max_model_len is too large',

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Window
 from gpuprobe.sources.wording import cuda_text
 from gpuprobe.sources.wording.base import Family, Pattern, Reading
@@ -18,11 +19,11 @@ from gpuprobe.sources.wording.cuda_programs import PROGRAM_PATTERNS
 from gpuprobe.sources.wording.cuda_report import OUT_OF_MEMORY, report
 from gpuprobe.sources.wording.cuda_text import BY_CODE, CudaError
 
-_NUMBER = re.compile(
+_NUMBER = regex(
     r"[\s:=(\[#]*(?:code|number|status|returned|num)?[\s:=(\[#]*(?P<first>\d{1,3})\b(?![.:]\d)"
 )
-_BRACKETED = re.compile(r"\((?P<number>\d{2,3})\)|[Cc]ode[:=]? ?(?P<code>\d{2,3})\b")
-_RAISED_AS = re.compile(r"(?:Error|Exception|what\(\)):\s*(?:\[[^\]]*\]\s*)?$")
+_BRACKETED = regex(r"\((?P<number>\d{2,3})\)|[Cc]ode[:=]? ?(?P<code>\d{2,3})\b")
+_RAISED_AS = regex(r"(?:Error|Exception|what\(\)):\s*(?:\[[^\]]*\]\s*)?$")
 
 
 def _read_after_keyword(match: re.Match[str], window: Window) -> Reading:
@@ -91,7 +92,7 @@ _GENERAL_PATTERNS = (
     Pattern(
         id="cuda-error",
         needles=_KEYWORDS,
-        regex=re.compile(rf"(?<!\w)(?:{'|'.join(_KEYWORDS)})(?!\w)(?P<rest>[^\n]{{0,400}})"),
+        regex=regex(rf"(?<!\w)(?:{'|'.join(_KEYWORDS)})(?!\w)(?P<rest>[^\n]{{0,400}})"),
         read=_read_after_keyword,
         examples=(
             "torch.AcceleratorError: CUDA error: unspecified launch failure",
@@ -117,7 +118,7 @@ _GENERAL_PATTERNS = (
     Pattern(
         id="cuda-error-name",
         needles=("cudaError", "CUDA_ERROR_", "hipError"),
-        regex=re.compile(
+        regex=regex(
             rf"(?<!Search for `)(?<![=!]= )(?<!case )(?<!return )(?P<symbol>{cuda_text.NAME.pattern})(?! =)(?!\()"
         ),
         read=_read_name,
@@ -144,7 +145,7 @@ _GENERAL_PATTERNS = (
             "CUDA: ",
             "to initialize ROCm: ",
         ),
-        regex=re.compile(
+        regex=regex(
             rf"(?:Triton Error \[(?:CUDA|HIP)\]: |Cuda (?:Runtime|Driver) \(|\bCUDA: |to initialize ROCm: )(?P<text>{cuda_text.TEXT.pattern.removeprefix('(?i)')})"
         ),
         read=_read_text,
@@ -159,7 +160,7 @@ _GENERAL_PATTERNS = (
     Pattern(
         id="cuda-call-failed",
         needles=_CALL_TEXTS,
-        regex=re.compile(
+        regex=regex(
             rf"\b(?P<call>cu(?:da)?[A-Z]\w+)[^\n]{{0,80}}?\b(?P<text>{'|'.join(_CALL_TEXTS)})"
         ),
         read=_read_call,
@@ -170,7 +171,7 @@ _GENERAL_PATTERNS = (
     Pattern(
         id="cuda-error-text",
         needles=_STRICT_NEEDLES,
-        regex=re.compile(
+        regex=regex(
             rf"(?<![\w-])(?P<text>{'|'.join(re.escape(text) for text in cuda_text.STRICT_TEXTS)})"
         ),
         read=_read_text,

@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 
 from gpuprobe.events import DeviceAssertFailed, GpuMemoryExhausted
+from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Window
 from gpuprobe.sources.wording.base import Pattern, Reading
 
 _SIZE = r"\d[\d.,]*\s?(?:[KMGT]i?B|bytes|B)\b"
-_WANTED = re.compile(
+_WANTED = regex(
     rf"(?:[Tt]ried to allocate|trying to allocate|allocating|Allocating|to allocate|failed to alloc\w*)\s+(?P<size>{_SIZE})"
 )
-_TOTAL = re.compile(rf"total capacity of (?P<new>{_SIZE})|(?P<old>{_SIZE}) total capacity")
-_FREE = re.compile(rf"of which (?P<new>{_SIZE}) is free|(?P<old>{_SIZE}) free\b")
-_INDEX = re.compile(r"\b(?:GPU|device|CUDA_?(?:device )?|ROCm)\s?(?P<index>\d{1,2})\b(?!\.\d)")
+_TOTAL = regex(rf"total capacity of (?P<new>{_SIZE})|(?P<old>{_SIZE}) total capacity")
+_FREE = regex(rf"of which (?P<new>{_SIZE}) is free|(?P<old>{_SIZE}) free\b")
+_INDEX = regex(r"\b(?:GPU|device|CUDA_?(?:device )?|ROCm)\s?(?P<index>\d{1,2})\b(?!\.\d)")
 
 
 def _read_exhausted(match: re.Match[str], window: Window) -> Reading:
@@ -45,7 +46,7 @@ MEMORY_PATTERNS = (
             "XPU out of memory",
             "OutOfMemoryError: Allocation on device",
         ),
-        regex=re.compile(
+        regex=regex(
             r"(?:CUDA|HIP|XPU) out of memory(?=\.|\s|$|[\"'])(?! errors)|OutOfMemoryError: Allocation on device"
         ),
         read=_read_exhausted,
@@ -65,7 +66,7 @@ MEMORY_PATTERNS = (
             "failed to allocate CUDA",
             "failed to allocate ROCm",
         ),
-        regex=re.compile(
+        regex=regex(
             r"allocating (?P<size>[\d.]+ MiB) on device (?P<index>\d+): (?:cuda|hip)Malloc failed|(?:cuda|hip)Malloc failed: out of memory|failed to allocate (?:CUDA|ROCm)\d+ buffer"
         ),
         read=_read_exhausted,
@@ -79,7 +80,7 @@ MEMORY_PATTERNS = (
     Pattern(
         id="xla-resource-exhausted",
         needles=("RESOURCE_EXHAUSTED", "OOM when allocating", "ResourceExhaustedError"),
-        regex=re.compile(
+        regex=regex(
             r"RESOURCE_EXHAUSTED: (?:Out of memory|OOM|Failed to allocate request)|OOM when allocating tensor|ResourceExhaustedError[^\n]*(?:OOM|out of memory|memory)"
         ),
         read=_read_exhausted,
@@ -98,7 +99,7 @@ MEMORY_PATTERNS = (
             "is less than desired GPU memory utilization",
             "larger than the available KV cache memory",
         ),
-        regex=re.compile(
+        regex=regex(
             r"No available memory for the cache blocks|Not enough memory\. Please try to increase --mem-fraction-static|is less than desired GPU memory utilization|larger than the available KV cache memory"
         ),
         read=_read_exhausted,
@@ -117,7 +118,7 @@ MEMORY_PATTERNS = (
             "CUDA_ERROR_OUT_OF_MEMORY",
             "OUT_OF_DEVICE_MEMORY",
         ),
-        regex=re.compile(
+        regex=regex(
             r"OutOfMemoryError: Out of memory allocating|std::bad_alloc: (?:out_of_memory: )?CUDA error|(?<!= )(?<!case )CUDA_ERROR_OUT_OF_MEMORY\b(?! =)|(?<!= )(?<!case )VK_ERROR_OUT_OF_DEVICE_MEMORY\b(?! =)"
         ),
         read=_read_exhausted,
@@ -150,7 +151,7 @@ MEMORY_PATTERNS = (
             "Not enough memory to handle",
             "Out of video memory",
         ),
-        regex=re.compile(
+        regex=regex(
             r"MPS backend out of memory|CUDA failed with error out of memory|Out of memory error on GPU \d"
             r"|Out of GPU memory trying to allocate|[Oo]ut of GPU (?:and shared host )?memory(?=\W*$)"
             r"|Insufficient VRAM\b|kIOGPUCommandBufferCallbackErrorOutOfMemory|\bErrorOutOfDeviceMemory"
@@ -182,7 +183,7 @@ MEMORY_PATTERNS = (
     Pattern(
         id="cuda-device-assert",
         needles=("thread: [",),
-        regex=re.compile(
+        regex=regex(
             r"block: \[\d+,\s?\d+,\s?\d+\],\s*thread: \[\d+,\s?\d+,\s?\d+\],?\s*Assertion [`'\"]?(?P<condition>.+?)[`'\"]?\s*failed"
         ),
         read=_read_assert,

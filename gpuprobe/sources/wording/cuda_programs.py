@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 from gpuprobe.events import GpuMemoryExhausted
+from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Window
 from gpuprobe.sources.wording import cuda_text
 from gpuprobe.sources.wording.base import Pattern, Reading
@@ -125,7 +126,7 @@ PROGRAM_PATTERNS = (
     Pattern(
         id="cuda-torch-name-hint",
         needles=("Search for `cudaError",),
-        regex=re.compile(r"Search for `cudaError\w+'"),
+        regex=regex(r"Search for `cudaError\w+'"),
         read=_read_orphan_hint,
         examples=(
             "Search for `cudaErrorLaunchFailure' in https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html for more information.",
@@ -141,7 +142,7 @@ PROGRAM_PATTERNS = (
             "Found no NVIDIA driver on",
             "The NVIDIA driver on your system is too old",
         ),
-        regex=re.compile(
+        regex=regex(
             r"(?:CUDA initialization: |(?=Found no NVIDIA driver on)|(?=The NVIDIA driver on your system is too old)|cudaGetDeviceCount\(\)(?=[^\n]*[Ee]rror \d))(?P<said>[^\n]+)"
         ),
         read=_read_torch_start,
@@ -158,7 +159,7 @@ PROGRAM_PATTERNS = (
     Pattern(
         id="cuda-torch-no-gpus",
         needles=("No CUDA GPUs are available", "No HIP GPUs are available"),
-        regex=re.compile(r"No (?:CUDA|HIP) GPUs are available"),
+        regex=regex(r"No (?:CUDA|HIP) GPUs are available"),
         read=_read_no_gpus,
         examples=(
             "RuntimeError: No CUDA GPUs are available",
@@ -170,7 +171,7 @@ PROGRAM_PATTERNS = (
     Pattern(
         id="cuda-torch-deferred",
         needles=("CUDA call failed lazily at initialization with error",),
-        regex=re.compile(r"CUDA call failed lazily at initialization with error: (?P<said>[^\n]+)"),
+        regex=regex(r"CUDA call failed lazily at initialization with error: (?P<said>[^\n]+)"),
         read=_read_deferred,
         examples=(
             'torch.cuda.DeferredCudaCallError: CUDA call failed lazily at initialization with error: device >= 0 && device < num_gpus INTERNAL ASSERT FAILED at "../aten/src/ATen/cuda/CUDAContext.cpp":50',
@@ -180,7 +181,7 @@ PROGRAM_PATTERNS = (
     Pattern(
         id="cuda-numba",
         needles=(" results in ",),
-        regex=re.compile(
+        regex=regex(
             r"(?:\[(?P<number>\d+)\] )?Call to (?P<call>cu\w+) results in (?P<name>[A-Z]\w+)"
         ),
         read=_read_numba,
@@ -199,7 +200,7 @@ PROGRAM_PATTERNS = (
             "driver library init failure: ",
             "cuInit err: ",
         ),
-        regex=re.compile(
+        regex=regex(
             r"(?:cuda driver library (?:failed to [a-z ]+?|init failure: )|cuInit err: )(?P<number>\d{1,3})(?=\D|20\d\d-|$)"
         ),
         read=_read_number,
@@ -215,7 +216,7 @@ PROGRAM_PATTERNS = (
     Pattern(
         id="cuda-library-status",
         needles=("CUBLAS_STATUS_", "CUDNN_STATUS_", "CUSOLVER_STATUS_", "CUSPARSE_STATUS_"),
-        regex=re.compile(
+        regex=regex(
             r"(?P<library>CUBLAS|CUDNN|CUSOLVER|CUSPARSE)_STATUS_(?P<status>EXECUTION_FAILED\w*|INTERNAL_ERROR\w*|MAPPING_ERROR|NOT_INITIALIZED|ALLOC_FAILED)\b(?!\s*:\s*$)"
         ),
         read=_read_library,
@@ -232,7 +233,7 @@ PROGRAM_PATTERNS = (
     Pattern(
         id="cuda-cycles",
         needles=("in CUDA queue", "in OptiX queue", "in HIP queue"),
-        regex=re.compile(
+        regex=regex(
             r"(?P<text>[A-Z][A-Za-z-]+(?: [A-Za-z-]+){0,3}?) in (?:CUDA|OptiX|HIP) queue (?P<operation>\w+)(?: \((?P<kernel>[^)\n]*)\))?"
         ),
         read=_read_blender,
@@ -246,7 +247,7 @@ PROGRAM_PATTERNS = (
     Pattern(
         id="hip-runtime-abort",
         needles=("Memory access fault by GPU node-", "HSA_STATUS_ERROR_"),
-        regex=re.compile(
+        regex=regex(
             r"Memory access fault by GPU node-(?P<node>\d+)|aborting with error : (?P<status>HSA_STATUS_ERROR_\w+)"
         ),
         read=_read_rocm,
@@ -268,7 +269,7 @@ PROGRAM_PATTERNS = (
             "cuCtxCreate(): ",
             "cuMemAlloc(): ",
         ),
-        regex=re.compile(
+        regex=regex(
             r"\b(?P<call>cu(?:(?:Ctx|Stream|Event)Synchronize|MemcpyDtoH|MemcpyHtoD|EventElapsedTime|LaunchKernel|CtxCreate|MemAlloc))\(\): (?P<number>\d{1,3})\b"
         ),
         read=_read_number,
@@ -279,7 +280,7 @@ PROGRAM_PATTERNS = (
     Pattern(
         id="opencl-call",
         needles=("clEnqueue", "clFinish", "clFlush", "clWaitForEvents", "clCreateBuffer"),
-        regex=re.compile(
+        regex=regex(
             r"\b(?P<call>cl(?:Enqueue\w+|Finish|Flush|WaitForEvents|CreateBuffer))(?:\(\))?:? ?\(?(?P<number>-\d{1,4})\)?"
         ),
         read=_read_opencl,
@@ -293,7 +294,7 @@ PROGRAM_PATTERNS = (
     Pattern(
         id="openmm-number",
         needles=("Unknown error (",),
-        regex=re.compile(r"\bError [^\n]{1,120}?: Unknown error \((?P<number>\d{3})\)"),
+        regex=regex(r"\bError [^\n]{1,120}?: Unknown error \((?P<number>\d{3})\)"),
         read=_read_number,
         examples=("openmm.OpenMMException: Error downloading array posq: Unknown error (719)",),
         near=("Unknown error (12)",),
@@ -307,18 +308,22 @@ PROGRAM_PATTERNS = (
             "stopped responding",
             "in OpenCL call",
             "ung Detected",
+            "(DIED!)",
+            ": FAULTY",
         ),
-        regex=re.compile(
-            r"(?P<said>GPU ?#?\d{1,2}:? (?:detected DEAD|not responding|stopped responding|hangs in OpenCL call|[Hh]ung [Dd]etected)[^\n]{0,80})"
+        regex=regex(
+            r"(?P<said>GPU ?#?\d{1,2}:? (?:detected DEAD|not responding|stopped responding|hangs in OpenCL call|[Hh]ung [Dd]etected|FAULTY)[^\n]{0,80}|errors: -?\d+ +\(DIED!\))"
         ),
         read=_read_miner,
         examples=(
             "GPU 1: detected DEAD (0a:00.0), will execute restart script watchdog.sh",
             "Watchdog: GPU3 not responding",
             "ERROR - GPU 1 Hung Detected!",
+            "\tGPU 2: FAULTY",
+            "40.0%  proc'd: 900 (14012 Gflop/s)   errors: -1  (DIED!)  temps: 71 C",
         ),
         near=("GPU usage not responding to the fan curve",),
-        source="TeamRedMiner, GMiner, PhoenixMiner",
+        source="TeamRedMiner, GMiner, NBMiner, gpu_burn",
     ),
     Pattern(
         id="cuda-debugger",
@@ -328,7 +333,7 @@ PROGRAM_PATTERNS = (
             "Invalid __shared__",
             "Invalid __local__",
         ),
-        regex=re.compile(
+        regex=regex(
             r"(?P<said>received signal CUDA_EXCEPTION_\d+, [^\n]{1,60}|Invalid __(?:global|shared|local)__ (?:read|write|atomic) of size \d+)"
         ),
         read=_read_debugger,
@@ -342,7 +347,7 @@ PROGRAM_PATTERNS = (
     Pattern(
         id="cuda-nvenc-session",
         needles=("OpenEncodeSessionEx failed",),
-        regex=re.compile(r"OpenEncodeSessionEx failed: (?P<text>[^\n(]+)(?:\((?P<number>\d+)\))?"),
+        regex=regex(r"OpenEncodeSessionEx failed: (?P<text>[^\n(]+)(?:\((?P<number>\d+)\))?"),
         read=_read_nvenc,
         examples=(
             "[h264_nvenc @ 0x7a10] OpenEncodeSessionEx failed: unsupported device (2): (no details)",

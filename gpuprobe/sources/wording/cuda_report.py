@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 from gpuprobe.events import CudaFailed, Event, GpuMemoryExhausted
+from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Window
 from gpuprobe.sources.wording import surroundings
 from gpuprobe.sources.wording.cuda_text import CudaError
@@ -14,8 +13,8 @@ _UNLOADING = 4
 
 # In this order: the narrower name stands before the wider one.
 _FRAMEWORKS = tuple(
-    (re.compile(regex), name)
-    for regex, name in (
+    (regex(text), name)
+    for text, name in (
         (r"NCCL WARN", "nccl"),
         (r"Triton Error", "triton"),
         (r"TensorRT-LLM", "tensorrt-llm"),
@@ -37,7 +36,7 @@ _FRAMEWORKS = tuple(
     )
 )  # fmt: skip
 # Words of clean-up: what fails in it after a first error is that error again.
-_CLEANING = re.compile(
+_CLEANING = regex(
     r"what\(\):|[Dd]estroy|[Uu]nload|~\w+|[Dd]estructor|cudaFree|cuMemFree|[Dd]eallocat"
     r"|[Ff]ailed to free|shutting down|atexit|__del__|leaking|CUDA warning:"
 )
@@ -48,8 +47,8 @@ def _framework(window: Window) -> str | None:
     if "what():" in text:
         # The line before names the exception's class.
         text += "".join(record.message for record in window.before(1))
-    for regex, name in _FRAMEWORKS:
-        if regex.search(text):
+    for shape, name in _FRAMEWORKS:
+        if shape.search(text):
             return name
     following = window.after(1)
     if following and "current device:" in following[0].message:

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from gpuprobe.catalog import cuda_errors
+from gpuprobe.lazy_regex import regex
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ def _alternatives(texts: list[str]) -> str:
     return "|".join(words)
 
 
-TEXT = re.compile(rf"(?i)(?<![\w-])(?:{_alternatives(list(_BY_TEXT))})(?!\w)")
+TEXT = regex(rf"(?i)(?<![\w-])(?:{_alternatives(list(_BY_TEXT))})(?!\w)")
 STRICT_TEXTS = tuple(
     error.text
     for error in ERRORS
@@ -95,8 +96,8 @@ STRICT_TEXTS = tuple(
                       802, 803, 804, 805, 806, 807, 810}
 )  # fmt: skip
 """Texts that only CUDA prints: they need no word "CUDA" beside them."""
-STRICT = re.compile(rf"(?i)(?<![\w-])(?:{_alternatives(list(STRICT_TEXTS))})")
-NAME = re.compile(
+STRICT = regex(rf"(?i)(?<![\w-])(?:{_alternatives(list(STRICT_TEXTS))})")
+NAME = regex(
     r"\b(?:cudaError_?(?P<runtime>[A-Z]\w+)|CUDA_ERROR_(?P<driver>[A-Z_]+[A-Z])|hipError(?P<hip>[A-Z]\w+))\b"
 )
 

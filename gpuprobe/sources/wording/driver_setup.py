@@ -6,12 +6,13 @@ import re
 from collections.abc import Callable
 
 from gpuprobe.events import DriverUnusable
+from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Window
 from gpuprobe.sources.wording.base import Family, Pattern, Reading
 
 _CLI_REASONS = tuple(
-    (re.compile(regex, re.IGNORECASE), what)
-    for regex, what in (
+    (regex(text, re.IGNORECASE), what)
+    for text, what in (
         (r"driver/library version mismatch", "version-mismatch"),
         (r"driver not loaded|nvidia driver was not detected|no such device\b", "not-loaded"),
         (r"requirement error|unsatisfied condition", "too-old"),
@@ -35,7 +36,7 @@ def _unusable(what: str) -> Callable[[re.Match[str], Window], Reading]:
 
 def _read_cli(match: re.Match[str], window: Window) -> Reading:
     said = match["said"]
-    what = next((what for regex, what in _CLI_REASONS if regex.search(said)), "")
+    what = next((what for text, what in _CLI_REASONS if text.search(said)), "")
     return DriverUnusable(**window.base(), what=what) if what else None
 
 
@@ -62,9 +63,7 @@ DRIVER_SETUP = Family(
         Pattern(
             id="container-cli",
             needles=("nvidia-container-cli",),
-            regex=re.compile(
-                r"nvidia-container-cli(?:\.real)?: (?P<said>(?:\w+ ){1,3}error: [^\n]+)"
-            ),
+            regex=regex(r"nvidia-container-cli(?:\.real)?: (?P<said>(?:\w+ ){1,3}error: [^\n]+)"),
             read=_read_cli,
             examples=(
                 "nvidia-container-cli: initialization error: nvml error: driver/library version mismatch: unknown.",
@@ -88,7 +87,7 @@ DRIVER_SETUP = Family(
                 "runtime specified nvidia",
                 "nvidia-container-runtime-hook",
             ),
-            regex=re.compile(
+            regex=regex(
                 r"could not select device driver \\?\"[^\"]{0,20}\" with capabilities: \[\[[^\]]*gpu"
                 r"|(?:unresolvable|failed to inject|unknown) CDI devices?[^\n]{0,80}?nvidia\.com"
                 r"|[Uu]nknown (?:or invalid )?runtime (?:name: |specified )nvidia"
@@ -111,7 +110,7 @@ DRIVER_SETUP = Family(
                 "could not load NVML library",
                 "ncompatible strategy detected",
             ),
-            regex=re.compile(
+            regex=regex(
                 r"If this is a GPU node, did you (?:configure|set)|could not load NVML library"
                 r"|Incompatible (?:platform|strategy) detected"
             ),
@@ -126,7 +125,7 @@ DRIVER_SETUP = Family(
         Pattern(
             id="module-not-inserted",
             needles=("could not insert", "Module nvidia", "nicht einf"),
-            regex=re.compile(
+            regex=regex(
                 r"could not insert (?:module )?['\"‘]?(?:\S*/)?nvidia[\w.-]*['\"’]?: (?P<why>(?!File exists)[A-Z][\w ]+)"
                 r"|FATAL: Module nvidia[\w-]* not found|konnte 'nvidia[\w-]*' nicht einf"
             ),
@@ -146,7 +145,7 @@ DRIVER_SETUP = Family(
         Pattern(
             id="module-refused",
             needles=("nvidia: version magic", "nvidia: disagrees about", "nvidia: Unknown symbol"),
-            regex=re.compile(
+            regex=regex(
                 r"\bnvidia: (?:version magic '|disagrees about version of symbol|Unknown symbol)"
             ),
             read=_unusable("not-loaded"),
@@ -162,7 +161,7 @@ DRIVER_SETUP = Family(
         Pattern(
             id="module-signature",
             needles=("is rejected",),
-            regex=re.compile(
+            regex=regex(
                 r"Loading of (?:unsigned module|module with (?:unavailable key|unsupported crypto)) is rejected"
             ),
             read=_read_rejected,
@@ -180,7 +179,7 @@ DRIVER_SETUP = Family(
                 "build the NVIDIA kernel module",
                 "build the kernel module",
             ),
-            regex=re.compile(
+            regex=regex(
                 r"[Cc]onsult (?:the )?\S*/var/lib/dkms/nvidia\S*/make\.log"
                 r"|Unable to (?:load the kernel module 'nvidia[\w.-]*'|build the NVIDIA kernel module)"
             ),
@@ -195,7 +194,7 @@ DRIVER_SETUP = Family(
         Pattern(
             id="legacy-branch",
             needles=("Legacy drivers",),
-            regex=re.compile(r"supported through the NVIDIA [\d.]+xx Legacy drivers"),
+            regex=regex(r"supported through the NVIDIA [\d.]+xx Legacy drivers"),
             read=_unusable("unsupported"),
             examples=("NVRM:  supported through the NVIDIA 390.xx Legacy drivers. Please",),
             near=("the Legacy drivers of NVIDIA",),
@@ -204,7 +203,7 @@ DRIVER_SETUP = Family(
         Pattern(
             id="library-missing",
             needles=("libcuda.so", "libnvidia-ml.so", "UNKNOWN ERROR (303)"),
-            regex=re.compile(
+            regex=regex(
                 r"\blib(?:cuda|nvidia-ml)\.so(?:\.\d+)*'?[:;][^\n]{0,40}cannot open shared object file"
                 r"|failed call to cuInit: UNKNOWN ERROR \(303\)"
             ),
@@ -222,7 +221,7 @@ DRIVER_SETUP = Family(
         Pattern(
             id="xorg-no-driver",
             needles=("Failed to initialize the NVIDIA",),
-            regex=re.compile(
+            regex=regex(
                 r"\(EE\)\s+NVIDIA(?:\([\w-]+\))?: Failed to initialize the NVIDIA (?:kernel module|graphics device|GPU at PCI)"
             ),
             read=_unusable("probe-failed"),
@@ -241,7 +240,7 @@ DRIVER_SETUP = Family(
                 "no healthy devices present",
                 "/dev/nvidia",
             ),
-            regex=re.compile(
+            regex=regex(
                 r"object on a CUDA device but torch\.cuda\.is_available\(\) is False|RuntimeError: Failed to infer device type"
                 r"|no healthy devices present; cannot allocate unhealthy devices nvidia\.com/gpu|cannot access '/dev/nvidia[^'\n]{0,20}': No such file"
             ),
@@ -258,7 +257,7 @@ DRIVER_SETUP = Family(
         Pattern(
             id="jetson-no-permission",
             needles=("NvRmMemInitNvmap failed",),
-            regex=re.compile(r"NvRmMemInitNvmap failed with Permission denied"),
+            regex=regex(r"NvRmMemInitNvmap failed with Permission denied"),
             read=_unusable("no-permission"),
             examples=("NvRmMemInitNvmap failed with Permission denied",),
             near=("NvRmMemInitNvmap failed with Success",),

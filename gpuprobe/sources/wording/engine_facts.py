@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 
 from gpuprobe.events import Event, ProfilerSeen, SystemDescribed
+from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import EVIDENCE_LIMIT, Window
 from gpuprobe.sources.wording.base import Pattern, Reading
 
@@ -44,7 +45,7 @@ FACT_PATTERNS = (
     Pattern(
         id="engine-server-args",
         needles=("ServerArgs(", "non-default args: ", "LLM engine (v"),
-        regex=re.compile(
+        regex=regex(
             r"(?P<value>ServerArgs\((?=\w+=)[^\n]+|non-default args: \{[^\n]+|LLM engine \(v[^\n]+ with config: [^\n]+)"
         ),
         read=_described("engine-argv"),
@@ -58,7 +59,7 @@ FACT_PATTERNS = (
     Pattern(
         id="engine-command-line",
         needles=("llama-server -", "vllm serve ", "sglang.launch_server", "text-generation-launcher --", "tritonserver --", "trtllm-serve ", "vllm.entrypoints.", "ollama_llama_server --", "ollama runner --"),
-        regex=re.compile(
+        regex=regex(
             r"(?P<value>(?<![\w./-])[\w./-]{0,120}(?:llama-server(?= -)|vllm(?= serve \S)|sglang\.launch_server(?= -)|text-generation-launcher(?= --)|tritonserver(?= --)|trtllm-serve(?= \S)|vllm\.entrypoints\.\S+(?= --)|ollama_llama_server(?= --)|ollama(?= runner --))[^\n]*)"
         ),
         read=_described("engine-argv"),
@@ -69,7 +70,7 @@ FACT_PATTERNS = (
     Pattern(
         id="engine-version",
         needles=("vLLM API server version", "vLLM Version", "ollama version", "Ollama version", "FreeToken v", "sglang version", "SGLang version", "TensorRT-LLM version"),
-        regex=re.compile(
+        regex=regex(
             r"(?P<engine>vLLM(?= API server version| Version)|[Oo]llama(?= version)|FreeToken(?= v)|(?:SGLang|sglang|TensorRT-LLM)(?= version))(?: API server)?(?: [Vv]ersion)?(?: is|:)? v?(?P<version>\d+\.\d+[\w.+-]*)"
         ),
         read=_read_engine_version,
@@ -80,7 +81,7 @@ FACT_PATTERNS = (
     Pattern(
         id="framework-version",
         needles=("PyTorch version: ", "TensorFlow version: ", "pytorch version: ", "JAX version: "),
-        regex=re.compile(r"(?P<name>PyTorch|pytorch|TensorFlow|JAX) version: (?P<version>\d+\.[\w.+-]+)"),
+        regex=regex(r"(?P<name>PyTorch|pytorch|TensorFlow|JAX) version: (?P<version>\d+\.[\w.+-]+)"),
         read=_read_framework,
         examples=("PyTorch version: 2.6.0+cu124", "pytorch version: 2.9.0+cu128"),
         near=("PyTorch version: N/A",),
@@ -89,7 +90,7 @@ FACT_PATTERNS = (
     Pattern(
         id="cuda-version",
         needles=("CUDA used to build PyTorch: ", "CUDA runtime version: "),
-        regex=re.compile(r"CUDA (?:used to build PyTorch|runtime version): (?P<value>\d+\.[\d.]+)"),
+        regex=regex(r"CUDA (?:used to build PyTorch|runtime version): (?P<value>\d+\.[\d.]+)"),
         read=_described("cuda"),
         examples=("CUDA used to build PyTorch: 12.4", "CUDA runtime version: 12.4.131"),
         near=("CUDA runtime version: Could not collect",),
@@ -98,7 +99,7 @@ FACT_PATTERNS = (
     Pattern(
         id="driver-version",
         needles=("Nvidia driver version: ",),
-        regex=re.compile(r"Nvidia driver version: (?P<value>\d+\.[\d.]+)"),
+        regex=regex(r"Nvidia driver version: (?P<value>\d+\.[\d.]+)"),
         read=_described("driver"),
         examples=("Nvidia driver version: 570.124.06",),
         near=("Nvidia driver version: Could not collect",),
@@ -107,7 +108,7 @@ FACT_PATTERNS = (
     Pattern(
         id="profiler-seen",
         needles=("nsys profile ", "nsys launch ", "nsys-report-", "ncu --", "ncu -o ", "==PROF== ", "CUPTI_ERROR_", "ActivityProfilerController", "NVPROF is profiling", "COMPUTE-SANITIZER", "libToolsInjection", "torch.profiler.profile("),
-        regex=re.compile(
+        regex=regex(
             r"(?<![\w`-])(?:(?P<nsys>nsys (?:profile|launch) -{0,2}\S|nsys-report-\w+)|(?P<ncu>ncu --[a-z]|ncu -o \S|==PROF== (?:Connected|Profiling))|(?P<cupti>CUPTI_ERROR_[A-Z]|libToolsInjection\w*\.so)|(?P<torch>(?:torch/csrc/\S*)?ActivityProfilerController\.cpp|torch\.profiler\.profile\()|(?P<nvprof>NVPROF is profiling)|(?P<sanitizer>COMPUTE-SANITIZER))"
         ),
         read=_read_profiler,

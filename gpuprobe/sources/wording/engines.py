@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 
 from gpuprobe.events import EngineChanged, Event
+from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Window
 from gpuprobe.sources.wording.base import Family, Pattern
 from gpuprobe.sources.wording.engine_facts import FACT_PATTERNS
@@ -38,7 +39,7 @@ _STARTED = (
     Pattern(
         id="engine-started",
         needles=("Starting vLLM API server", "Uvicorn running on http", "The server is fired up", "server is listening on http", "llama runner started in", "starting llama server", "Started GRPCInferenceService at", "Starting text generation", "To see the GUI go to: http", "Application startup complete"),
-        regex=re.compile(
+        regex=regex(
             r"Starting vLLM API server|Uvicorn running on http|The server is fired up|server is listening on http|llama runner started in|starting llama server|Started GRPCInferenceService at|Starting text generation|To see the GUI go to: http|Application startup complete"
         ),
         read=_changed("started"),
@@ -56,7 +57,7 @@ _DIED = (
     Pattern(
         id="engine-freetoken-worker",
         needles=("Backend supervisor: backend worker",),
-        regex=re.compile(r"Backend supervisor: backend worker (?P<who>\S+) (?:exited|died)(?:[^\n]*?code[= ](?P<code>-?\d+))?"),
+        regex=regex(r"Backend supervisor: backend worker (?P<who>\S+) (?:exited|died)(?:[^\n]*?code[= ](?P<code>-?\d+))?"),
         read=_changed("worker-exited"),
         examples=("[2026-04-02|03:11:40|FrontendAPI] ERROR    Backend supervisor: backend worker freetoken-TP1-scheduler exited",),
         near=("Backend supervisor: backend workers are up",),
@@ -65,7 +66,7 @@ _DIED = (
     Pattern(
         id="engine-freetoken-stop",
         needles=("Backend worker is gone",),
-        regex=re.compile(r"Backend worker is gone(?: and cannot be restarted)?"),
+        regex=regex(r"Backend worker is gone(?: and cannot be restarted)?"),
         read=_changed("stopping"),
         examples=("Backend worker is gone and cannot be restarted; stopping the API server",),
         source="FreeToken server/api_server.py",
@@ -73,7 +74,7 @@ _DIED = (
     Pattern(
         id="engine-process-failed",
         needles=("Process freetoken-", "Process SpawnProcess-", "Process EngineCore", "Process ForkProcess-", "Process VllmWorker", "Process sglang"),
-        regex=re.compile(r"Process (?P<who>(?:freetoken-|SpawnProcess-|ForkProcess-|EngineCore|VllmWorker|sglang)[\w.:-]*?):(?=\s|$)"),
+        regex=regex(r"Process (?P<who>(?:freetoken-|SpawnProcess-|ForkProcess-|EngineCore|VllmWorker|sglang)[\w.:-]*?):(?=\s|$)"),
         read=_changed("worker-exited"),
         examples=("Process freetoken-TP0-scheduler:", "Process EngineCore_0:", "(EngineCore_0 pid=71) Process EngineCore_0:"),
         near=("Process freetoken-TP0-scheduler is up",),
@@ -82,7 +83,7 @@ _DIED = (
     Pattern(
         id="engine-vllm-dead",
         needles=("EngineDeadError", "encountered a fatal error", "encountered an issue. See stack trace", "Background loop has errored already", "Engine loop has died", "MQLLMEngine is already dead", "Scheduler hit an exception"),
-        regex=re.compile(
+        regex=regex(
             r"EngineDeadError\b(?=:|$| )[^\n]*|(?P<who>EngineCore\w*|AsyncLLM|Engine core) encountered (?:an issue\. See stack trace|a fatal error)|Background loop has errored already|Engine loop has died|MQLLMEngine is already dead|Scheduler hit an exception"
         ),
         read=_changed("engine-dead"),
@@ -97,7 +98,7 @@ _DIED = (
     Pattern(
         id="engine-failed-to-start",
         needles=("failed to start", "core initialization failed", "Engine process failed", "timed out waiting for llama runner", "Failed core proc"),
-        regex=re.compile(
+        regex=regex(
             r"(?P<who>EngineCore\w*|Shard \d+|Webserver|llama runner|WorkerProc) failed to start|Engine core initialization failed|Engine process failed to start|timed out waiting for llama runner|Failed core proc\(s\)"
         ),
         read=_changed("failed-to-start"),
@@ -108,7 +109,7 @@ _DIED = (
     Pattern(
         id="engine-worker-exited",
         needles=("died unexpectedly", "sigquit from a child proc", "llama runner process has terminated", "llama runner terminated", "llama runner process no longer running", "process was signaled", "hard terminated", "actor died unexpectedly", "The model has crashed without additional", "Stub process is unhealthy", "WorkerProc hit an exception"),
-        regex=re.compile(
+        regex=regex(
             r"(?:Worker proc |Engine core proc |[Ww]orker process )?(?P<who>(?<![\w./-])[\w./-]{1,80})? ?died unexpectedly|Received sigquit from a child proc|llama runner (?:process has terminated|terminated|process no longer running:?)(?:[^\n]{0,40}?(?:exit status|exit code) (?P<code>\d+))?|[Ss]hard process was signaled|[Ss]hard terminated|The model has crashed without additional|Stub process is unhealthy|WorkerProc hit an exception|actor died unexpectedly"
         ),
         read=_changed("worker-exited"),
@@ -125,7 +126,7 @@ _DIED = (
     Pattern(
         id="engine-torchrun-root-cause",
         needles=("failed (exitcode: ", "exitcode  : "),
-        regex=re.compile(r"failed \(exitcode: (?P<code>-?\d+)\)(?: local_rank: \d+ \(pid: \d+\))?(?: of binary: (?P<who>\S+))?|exitcode  : (?P<status>-?\d+)"),
+        regex=regex(r"failed \(exitcode: (?P<code>-?\d+)\)(?: local_rank: \d+ \(pid: \d+\))?(?: of binary: (?P<who>\S+))?|exitcode  : (?P<status>-?\d+)"),
         read=lambda match, window: EngineChanged(
             **window.base(), what="worker-exited", who=match["who"] or "", code=int(match["code"] or match["status"])
         ),
@@ -135,7 +136,7 @@ _DIED = (
     Pattern(
         id="engine-request-aborted",
         needles=("Aborting request for user",),
-        regex=re.compile(r"Aborting request for user (?P<who>\d+)"),
+        regex=regex(r"Aborting request for user (?P<who>\d+)"),
         read=_changed("request-aborted"),
         examples=("[2026-04-02|03:10:58|FrontendAPI] WARNING  Aborting request for user 7",),
         source="FreeToken server/api_server.py",
@@ -143,7 +144,7 @@ _DIED = (
     Pattern(
         id="engine-cpu-fallback",
         needles=("failed to initialize CUDA: ", "failed to initialize ROCm: ", "no usable GPU found", "o compatible GPUs were discovered", "library=cpu", "ould not find a compatible CUDA device", "Failed to create CUDAExecutionProvider", "alling back to CPU"),
-        regex=re.compile(
+        regex=regex(
             r"ggml_(?:cuda|hip)_init: failed to initialize (?:CUDA|ROCm): |no usable GPU found|[Nn]o compatible GPUs were discovered|\bid=\S+ library=cpu\b|[Cc]ould not find a compatible CUDA device|Failed to create CUDAExecutionProvider|(?:CUDA|GPU|device)[^\n]{0,80}[Ff]alling back to CPU"
         ),
         read=_changed("cpu-fallback"),
@@ -161,7 +162,7 @@ _SUPERVISED = (
     Pattern(
         id="unit-killed-after-timeout",
         needles=("timed out. Killing.", "timed out. Terminating."),
-        regex=re.compile(rf"(?<![\w@.:-])(?P<who>[\w@.:-]{{0,80}}(?:{_NAME})[\w@.:-]{{0,80}}\.(?:service|scope)): (?:State '[\w-]+'|Stopping|Start operation) timed out\. (?:Killing|Terminating)\."),
+        regex=regex(rf"(?<![\w@.:-])(?P<who>[\w@.:-]{{0,80}}(?:{_NAME})[\w@.:-]{{0,80}}\.(?:service|scope)): (?:State '[\w-]+'|Stopping|Start operation) timed out\. (?:Killing|Terminating)\."),
         read=_changed("killed-by-supervisor"),
         examples=("ollama.service: State 'stop-sigterm' timed out. Killing.",),
         near=("cups.service: State 'stop-sigterm' timed out. Killing.",),
@@ -170,7 +171,7 @@ _SUPERVISED = (
     Pattern(
         id="unit-restarted",
         needles=("Scheduled restart job",),
-        regex=re.compile(rf"(?<![\w@.:-])(?P<who>[\w@.:-]{{0,80}}(?:{_NAME})[\w@.:-]{{0,80}}\.service): Scheduled restart job, restart counter is at (?P<code>\d+)"),
+        regex=regex(rf"(?<![\w@.:-])(?P<who>[\w@.:-]{{0,80}}(?:{_NAME})[\w@.:-]{{0,80}}\.service): Scheduled restart job, restart counter is at (?P<code>\d+)"),
         read=lambda match, window: EngineChanged(**window.base(), what="restarted", who=match["who"]),
         examples=("vllm.service: Scheduled restart job, restart counter is at 4.",),
         near=("getty@tty1.service: Scheduled restart job, restart counter is at 1.",),
@@ -179,7 +180,7 @@ _SUPERVISED = (
     Pattern(
         id="unit-main-process-exited",
         needles=("process exited, code=exited",),
-        regex=re.compile(rf"(?<![\w@.:-])(?P<who>[\w@.:-]{{0,80}}(?:{_NAME})[\w@.:-]{{0,80}}\.(?:service|scope)): (?:Main|Control) process exited, code=exited, status=(?P<code>[1-9]\d*)"),
+        regex=regex(rf"(?<![\w@.:-])(?P<who>[\w@.:-]{{0,80}}(?:{_NAME})[\w@.:-]{{0,80}}\.(?:service|scope)): (?:Main|Control) process exited, code=exited, status=(?P<code>[1-9]\d*)"),
         read=_changed("worker-exited"),
         examples=("sglang.service: Main process exited, code=exited, status=1/FAILURE",),
         near=("sglang.service: Main process exited, code=exited, status=0/SUCCESS", "fwupd.service: Main process exited, code=exited, status=1/FAILURE"),
@@ -188,7 +189,7 @@ _SUPERVISED = (
     Pattern(
         id="unit-stopping",
         needles=tuple(f"{word} {name}" for word in ("Stopping", "Stopped") for name in ENGINE_NAMES),
-        regex=re.compile(rf"\b(?:Stopping|Stopped) (?P<who>(?:{_NAME})[\w@.:-]*)(?=\s|\.|$)"),
+        regex=regex(rf"\b(?:Stopping|Stopped) (?P<who>(?:{_NAME})[\w@.:-]*)(?=\s|\.|$)"),
         read=lambda match, window: EngineChanged(
             **window.base(), what="stopped", who=match["who"].rstrip(".")
         ),
@@ -199,7 +200,7 @@ _SUPERVISED = (
     Pattern(
         id="container-restarted",
         needles=("CrashLoopBackOff", "Back-off restarting failed container"),
-        regex=re.compile(r"CrashLoopBackOff|Back-off restarting failed container(?:[ =](?P<who>[\w-]+))?"),
+        regex=regex(r"CrashLoopBackOff|Back-off restarting failed container(?:[ =](?P<who>[\w-]+))?"),
         read=_changed("restarted"),
         examples=("Warning  BackOff  3m (x12 over 8m)  kubelet  Back-off restarting failed container vllm in pod vllm-7d9f_default(0a)", "      Reason:       CrashLoopBackOff"),
         source="Kubernetes kubelet",

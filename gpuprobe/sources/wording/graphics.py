@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from gpuprobe.events import GpuHung
+from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Window
 from gpuprobe.sources.wording.base import Family, Pattern, Reading
 
@@ -47,7 +48,7 @@ GRAPHICS = Family(
                 "GPU hung on one of our command buffers",
                 "kIOGPUCommandBufferCallbackError",
             ),
-            regex=re.compile(
+            regex=regex(
                 r"The CS has been (?:cancelled|rejected) because the context is lost|ggml_vulkan: device lost on|GPU hung on one of our command buffers|kIOGPUCommandBufferCallbackError(?:Timeout|Hang|ImpactingInteractivity)\b"
             ),
             read=_read_vulkan,
@@ -62,7 +63,7 @@ GRAPHICS = Family(
         Pattern(
             id="vulkan-device-lost",
             needles=("ERROR_DEVICE_LOST", "DeviceLostError", "ErrorDeviceLost"),
-            regex=re.compile(
+            regex=regex(
                 r"(?<![=!]= )(?<!case )\b(?:(?:VK_|(?:UR|ZE|PI)_RESULT_)?ERROR_DEVICE_LOST|(?:vk::)?DeviceLostError|(?:vk::\S*)?ErrorDeviceLost)\b(?! =)"
             ),
             read=_read_vulkan,
@@ -78,7 +79,7 @@ GRAPHICS = Family(
         Pattern(
             id="d3d-device-removed",
             needles=("DXGI_ERROR_D", "887A00", "887a00"),
-            regex=re.compile(
+            regex=regex(
                 r"(?<![=!]= )(?<!case )(?:DXGI_ERROR_(?P<name>DEVICE_REMOVED|DEVICE_HUNG|DEVICE_RESET|DRIVER_INTERNAL_ERROR)\b(?! =)|(?:0x)?887[Aa]00(?:0(?P<number>[567])|20)\b)"
             ),
             read=_read_d3d,
@@ -96,7 +97,7 @@ GRAPHICS = Family(
                 "D3D device being lost",
                 "GPU device instance has been suspended",
             ),
-            regex=re.compile(
+            regex=regex(
                 r"GPU Crashed or D3D Device Removed|D3D device being lost|GPU device instance has been suspended"
             ),
             read=_read_d3d_words,

@@ -18,6 +18,7 @@ from gpuprobe.events import (
     PowerReported,
     ThermalReported,
 )
+from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Window
 from gpuprobe.sources.wording.base import Family, Pattern, Reading
 
@@ -74,7 +75,7 @@ def _read_sel(match: re.Match[str], window: Window) -> Event | None:
 def _pattern(
     name: str,
     needles: tuple[str, ...],
-    regex: str,
+    text: str,
     read: _Read,
     examples: tuple[str, ...],
     near: str,
@@ -82,7 +83,7 @@ def _pattern(
     return Pattern(
         id=f"host-{name}",
         needles=needles,
-        regex=re.compile(regex),
+        regex=regex(text),
         read=read,
         examples=examples,
         near=(near,),

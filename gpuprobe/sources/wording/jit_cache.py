@@ -10,25 +10,26 @@ from __future__ import annotations
 import re
 
 from gpuprobe.events import JitCacheFailed
+from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Window
 from gpuprobe.sources.wording.base import Family, Pattern, Reading
 from gpuprobe.sources.wording.surroundings import TRACEBACK
 
 _AHEAD = 3
-_KEY = re.compile(r"(?<![A-Z2-7])(?P<key>[A-Z2-7]{52})(?![A-Z2-7])")
-_PATH = re.compile(
+_KEY = regex(r"(?<![A-Z2-7])(?P<key>[A-Z2-7]{52})(?![A-Z2-7])")
+_PATH = regex(
     r"(?P<path>(?:(?<![\w~/.])~?/|\b[A-Z]:\\)[^\s'\":,;]{0,300}?[A-Z2-7]{52}(?:[/\\][^\s'\":,;)]*)?)"
 )
-_GET_GROUP = re.compile(r"triton[/\\]runtime[/\\]cache\.py\b.{0,40}?\bget_group\b")
-_METADATA = re.compile(r"triton[/\\]compiler[/\\]compiler\.py\b.{0,40}?\b__init__\b")
-_AUTOTUNE = re.compile(r"triton[/\\]runtime[/\\]autotuner\.py\b")
-_LOADING = re.compile(
+_GET_GROUP = regex(r"triton[/\\]runtime[/\\]cache\.py\b.{0,40}?\bget_group\b")
+_METADATA = regex(r"triton[/\\]compiler[/\\]compiler\.py\b.{0,40}?\b__init__\b")
+_AUTOTUNE = regex(r"triton[/\\]runtime[/\\]autotuner\.py\b")
+_LOADING = regex(
     r"triton[/\\]compiler[/\\]compiler\.py|\b_init_handles\b|\bload_binary\b|triton[/\\]runtime[/\\]jit\.py"
 )
 # Which cache a path or a frame belongs to; Inductor and vLLM hold a Triton cache, so they are last.
 _CACHES = tuple(
-    (re.compile(regex), name)
-    for regex, name in (
+    (regex(text), name)
+    for text, name in (
         (r"torch_extensions", "torch-extensions"),
         (r"deep_gemm", "deepgemm"),
         (r"\.?tilelang", "tilelang"),
@@ -59,8 +60,8 @@ def _around(window: Window) -> list[str]:
 
 def _cache_of(lines: list[str]) -> str | None:
     for line in lines:
-        for regex, name in _CACHES:
-            if regex.search(line):
+        for text, name in _CACHES:
+            if text.search(line):
                 return name
     return None
 
@@ -86,12 +87,12 @@ def _read_json(match: re.Match[str], window: Window) -> Reading:
     lines = _around(window)
     blank = "line 1 column 1 (char 0)" in match.string[match.start() :]
     state = "is empty or filled with zeros" if blank else "is cut short or damaged"
-    for regex, file in (
+    for text, file in (
         (_GET_GROUP, "the group file (__grp__*.json)"),
         (_METADATA, "the kernel's metadata file (.json)"),
         (_AUTOTUNE, "the autotune file (.autotune.json)"),
     ):
-        if any(regex.search(line) for line in lines):
+        if any(text.search(line) for line in lines):
             return _failed(window, "triton", f"{file} {state}")
     cache = _cache_of(lines)
     if cache is None and "InductorError: JSON" in match.string:
@@ -196,7 +197,7 @@ JIT_CACHE = Family(
         Pattern(
             id="jit-json",
             needles=("JSONDecodeError: ",),
-            regex=re.compile(r"JSONDecodeError: (?P<said>[^\n]*)"),
+            regex=regex(r"JSONDecodeError: (?P<said>[^\n]*)"),
             read=_read_json,
             examples=(
                 "  File \"/opt/env/lib/python3.11/site-packages/triton/runtime/cache.py\", line 81, in get_group\n    grp_data = json.load(f)\njson.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)",
@@ -211,7 +212,7 @@ JIT_CACHE = Family(
         Pattern(
             id="jit-missing-child",
             needles=("Unknown key: '",),
-            regex=re.compile(r"Unknown key: '(?P<child>cubin|hsaco|ptx|amdgcn|ttir|ttgir|llir)'"),
+            regex=regex(r"Unknown key: '(?P<child>cubin|hsaco|ptx|amdgcn|ttir|ttgir|llir)'"),
             read=_read_unknown_key,
             examples=("KeyError: \"Unknown key: 'cubin'\"",),
             near=("raise KeyError(\"Unknown key: '%s'\" % key)", "Unknown key: 'rope_scaling'"),
@@ -220,7 +221,7 @@ JIT_CACHE = Family(
         Pattern(
             id="jit-invalid-image",
             needles=("device kernel image is invalid", "CUDA_ERROR_INVALID_IMAGE", "Triton Error [CUDA]: a PTX JIT compilation failed"),
-            regex=re.compile(
+            regex=regex(
                 r"(?P<triton>Triton Error \[CUDA\]: )?(?:device kernel image is invalid|CUDA_ERROR_INVALID_IMAGE)|(?:Triton Error \[CUDA\]: a PTX JIT compilation failed)"
             ),
             read=_read_invalid_image,
@@ -231,7 +232,7 @@ JIT_CACHE = Family(
         Pattern(
             id="jit-triton-module",
             needles=("Triton cache error: compiled module",),
-            regex=re.compile(r"Triton cache error: compiled module (?P<module>\S+) could not be loaded"),
+            regex=regex(r"Triton cache error: compiled module (?P<module>\S+) could not be loaded"),
             read=_read_module,
             examples=("Triton cache error: compiled module cuda_utils.so could not be loaded",),
             source="triton 3.6 runtime/build.py",
@@ -239,7 +240,7 @@ JIT_CACHE = Family(
         Pattern(
             id="jit-pickle",
             needles=("EOFError", "pickle data was truncated", "UnpicklingError: invalid load key", "failed finding central directory"),
-            regex=re.compile(
+            regex=regex(
                 r"\bEOFError(?:: Ran out of input)?|pickle data was truncated|UnpicklingError: invalid load key|failed finding central directory"
             ),
             read=_read_pickle,
@@ -256,7 +257,7 @@ JIT_CACHE = Family(
         Pattern(
             id="jit-inductor-graph",
             needles=("fx graph cache unable to load",),
-            regex=re.compile(r"fx graph cache unable to load"),
+            regex=regex(r"fx graph cache unable to load"),
             read=_read_inductor,
             examples=("W0611 10:00:00.1 77 torch/_inductor/codecache.py:1059] fx graph cache unable to load compiled graph",),
             source="torch _inductor/codecache.py",
@@ -264,7 +265,7 @@ JIT_CACHE = Family(
         Pattern(
             id="jit-vllm-hash",
             needles=("to get the hash of the compiled graph",),
-            regex=re.compile(r"[Ff]ailed to get the hash of the compiled graph"),
+            regex=regex(r"[Ff]ailed to get the hash of the compiled graph"),
             read=_read_vllm_hash,
             examples=("AssertionError: failed to get the hash of the compiled graph",),
             source="vLLM compilation/compiler_interface.py",
@@ -272,7 +273,7 @@ JIT_CACHE = Family(
         Pattern(
             id="jit-vllm-aot",
             needles=("annot load aot compilation",),
-            regex=re.compile(r"[Cc]annot load aot compilation(?: from path (?P<path>\S+))?"),
+            regex=regex(r"[Cc]annot load aot compilation(?: from path (?P<path>\S+))?"),
             read=_read_vllm_aot,
             examples=("WARNING 03-08 12:01:02 [decorators.py:401] Cannot load aot compilation from path /home/svc/.cache/vllm/torch_compile_cache/torch_aot_compile/0aa1/rank_0_0/model, error: Ran out of input",),
             source="vLLM compilation/decorators.py",
@@ -280,7 +281,7 @@ JIT_CACHE = Family(
         Pattern(
             id="jit-library",
             needles=(": file too short", ": invalid ELF header", ": cannot read file data"),
-            regex=re.compile(
+            regex=regex(
                 r"(?P<path>(?<![\w~/.])~?/[^\s'\":]{1,400}\.so(?:\.\d+)*): (?P<fault>file too short|invalid ELF header|cannot read file data)"
             ),
             read=_read_library,
@@ -294,7 +295,7 @@ JIT_CACHE = Family(
         Pattern(
             id="jit-missing-file",
             needles=("No such file or directory",),
-            regex=re.compile(
+            regex=regex(
                 r"FileNotFoundError: \[Errno 2\] No such file or directory: ['\"](?P<path>[^'\"\n]{1,400}\.(?:json|cubin|so|ptx|py|ttir|ttgir|llir|hsaco)[\w.]*)['\"]"
                 r"|ImportError: (?P<library>(?<![\w~/.])~?/[^\s'\":]{1,400}\.so): cannot open shared object file: No such"
             ),
@@ -309,7 +310,7 @@ JIT_CACHE = Family(
         Pattern(
             id="jit-not-text",
             needles=("cannot contain null bytes", "UnicodeDecodeError: "),
-            regex=re.compile(
+            regex=regex(
                 r"(?:ValueError|SyntaxError): source code string cannot contain null bytes|UnicodeDecodeError: 'utf-?8' codec can't decode"
             ),
             read=_read_text,
@@ -324,7 +325,7 @@ JIT_CACHE = Family(
         Pattern(
             id="jit-dll",
             needles=("DLL load failed while importing ",),
-            regex=re.compile(
+            regex=regex(
                 r"DLL load failed while importing (?P<module>cuda_utils|__triton_launcher|launcher)\b"
             ),
             read=_read_dll,
@@ -335,7 +336,7 @@ JIT_CACHE = Family(
         Pattern(
             id="jit-jax-entry",
             needles=("Error reading persistent compilation cache entry",),
-            regex=re.compile(
+            regex=regex(
                 r"Error reading persistent compilation cache entry(?: for '?(?P<entry>[^\s':]+)'?)?"
             ),
             read=_read_jax,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 
 from gpuprobe.events import CollectiveFailed, CudaFailed
+from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Window
 from gpuprobe.sources.wording import surroundings
 from gpuprobe.sources.wording.base import Family, Pattern, Reading
 
-_OPERATION = re.compile(r"OpType=(?P<operation>\w+)")
-_LIMIT = re.compile(
+_OPERATION = regex(r"OpType=(?P<operation>\w+)")
+_LIMIT = regex(
     r"Timeout\(ms\)=(?P<limit>\d+)|(?:timeout after|Timed out after|timed out after|for) (?P<ms>\d+) ?(?:ms|milliseconds)|wait timeout after (?P<wait>\d+)ms"
 )
 
@@ -63,7 +64,7 @@ NCCL = Family(
         Pattern(
             id="nccl-watchdog-timeout",
             needles=("collective operation timeout", "caught collective timeout"),
-            regex=re.compile(
+            regex=regex(
                 r"caught collective (?:operation )?timeout|collective operation timeout: Work"
             ),
             read=_read_timeout,
@@ -81,7 +82,7 @@ NCCL = Family(
                 "Process group watchdog thread may",
                 "terminate the process after attempting to dump",
             ),
-            regex=re.compile(
+            regex=regex(
                 r"[Hh]eartbeat monitor timed out|Process group watchdog thread may (?:be )?(?:hang|hung)|terminate the process after attempting to dump debug info, due to "
             ),
             read=_read_timeout,
@@ -100,7 +101,7 @@ NCCL = Family(
                 "Some NCCL operations have failed or timed out",
                 "To avoid data inconsistency, we are taking",
             ),
-            regex=re.compile(
+            regex=regex(
                 r"watchdog got stuck for \d+|\(either an error or timeout\) detected by watchdog[^\n]*|last enqueued NCCL work: -?\d+|Some NCCL operations have failed or timed out|To avoid data inconsistency, we are taking the entire process down"
             ),
             read=_read_abort,
@@ -122,7 +123,7 @@ NCCL = Family(
                 "Socket Timeout",
                 "client socket has timed out",
             ),
-            regex=re.compile(
+            regex=regex(
                 r"DistStoreError: (?:[Ww]ait timeout|Timed out)[^\n]*|[Ww]ait timeout after \d+ms, keys: |Timed out after \d+ seconds waiting for clients|StoreTimeoutError|client socket has timed out after \d+|RuntimeError: Socket Timeout|got error: (?:[Ww]ait timeout after |Socket Timeout)[^\n]*"
             ),
             read=_read_store,
@@ -144,7 +145,7 @@ NCCL = Family(
                 "RPC call to ",
                 "monitoredBarrier",
             ),
-            regex=re.compile(
+            regex=regex(
                 r"RendezvousTimeoutError\b|Monitored Barrier: Timed out[^\n]*|Watchdog timeout \(self\.watchdog_last_forward|RPC call to \w+ timed out|Rank \d+ failed to pass monitoredBarrier"
             ),
             read=_read_timeout,
@@ -160,7 +161,7 @@ NCCL = Family(
         Pattern(
             id="gloo-timeout",
             needles=("gloo/transport",),
-            regex=re.compile(
+            regex=regex(
                 r"gloo/transport/[^\n]*(?P<what>Timed out waiting|Connection (?:closed|reset) by peer|Connection refused|Broken pipe|timed out)"
             ),
             read=lambda match, window: _failed(
@@ -180,7 +181,7 @@ NCCL = Family(
                 "ncclRemoteError",
                 "remote process exited or there was a network error",
             ),
-            regex=re.compile(
+            regex=regex(
                 r"(?:NCCL WARN [^\n]*(?:[Cc]onnection closed by remote peer|Connection reset by peer|Broken pipe|Got completion (?:from peer|with error)|(?:fatal|Got) async event|Call to (?:recv|send|connect|recvmsg)[^\n]* failed|socketProgress|Failed to execute operation \w+ from rank)|ncclRemoteError|remote process exited or there was a network error)[^\n]*"
             ),
             read=_read_peer,
@@ -196,7 +197,7 @@ NCCL = Family(
         Pattern(
             id="store-peer-gone",
             needles=("DistNetworkError: ", "TCPStore.cpp"),
-            regex=re.compile(
+            regex=regex(
                 r"DistNetworkError: [^\n]*(?:got 0 bytes|[Cc]onnection (?:was likely closed|reset)|Broken pipe)|TCPStore\.cpp[^\n]*(?:Broken pipe|recvValue failed|[Ff]ailed to check the \"should dump\" flag)"
             ),
             read=_read_peer,
@@ -212,7 +213,7 @@ NCCL = Family(
         Pattern(
             id="nccl-aborted",
             needles=("NCCL communicator was aborted", "unhandled system error", "NCCL error in: "),
-            regex=re.compile(
+            regex=regex(
                 r"NCCL communicator was aborted|unhandled system error|NCCL error in: [^\n]*internal error"
             ),
             read=_read_abort,
@@ -225,7 +226,7 @@ NCCL = Family(
         Pattern(
             id="nccl-unhandled-cuda",
             needles=("unhandled cuda error", "ncclUnhandledCudaError"),
-            regex=re.compile(r"(?:unhandled cuda error|ncclUnhandledCudaError)[^\n]*"),
+            regex=regex(r"(?:unhandled cuda error|ncclUnhandledCudaError)[^\n]*"),
             read=_read_unhandled_cuda,
             examples=(
                 "torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:1333, unhandled cuda error (run with NCCL_DEBUG=INFO for details), NCCL version 2.22.3",

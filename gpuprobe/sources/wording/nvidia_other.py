@@ -20,6 +20,7 @@ from gpuprobe.events import (
     ThermalReported,
 )
 from gpuprobe.identity import PciAddress
+from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Window
 from gpuprobe.sources.wording.base import Family, Pattern, Reading
 from gpuprobe.sources.wording.shapes import BDF, int_or_none
@@ -76,7 +77,7 @@ def _read_power_management(match: re.Match[str], window: Window) -> Reading:
     return OtherFailed(**window.base(match["bdf"]), what=what, where="nvidia")
 
 
-_OOPS = re.compile(r"\bBUG: (?:unable to handle|kernel NULL)|general protection fault|\bOops: ")
+_OOPS = regex(r"\bBUG: (?:unable to handle|kernel NULL)|general protection fault|\bOops: ")
 
 
 def _read_oops(match: re.Match[str], window: Window) -> Reading:
@@ -157,7 +158,7 @@ def _read_modeset_version(match: re.Match[str], window: Window) -> Reading:
     return SystemDescribed(**window.base(), key="driver", value=match["version"])
 
 
-_PROC_FIELD = re.compile(r"\s*(?P<key>Model|GPU UUID|GPU Firmware):\s*(?P<value>\S.*?)\s*$")
+_PROC_FIELD = regex(r"\s*(?P<key>Model|GPU UUID|GPU Firmware):\s*(?P<value>\S.*?)\s*$")
 
 
 def _read_proc_information(match: re.Match[str], window: Window) -> Reading:
@@ -179,7 +180,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="nvswitch-sxid",
         needles=("SXid (",),
-        regex=re.compile(
+        regex=regex(
             rf"SXid \((?:PCI:)?(?P<bdf>{BDF})\): (?P<code>\d{{4,5}})(?!\d)"
             r"(?:, (?P<severity>Fatal|Non-fatal)(?=[, ]|$))?(?:,? ?Link (?P<link>\d+))?(?P<message>.*)"
         ),
@@ -196,7 +197,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="fabric-nvswitch-error",
         needles=("fatal error ",),
-        regex=re.compile(
+        regex=regex(
             r"detected NVSwitch (?P<severity>fatal|non-fatal) error (?P<code>\d{4,5})\b"
             rf"(?:.{{0,80}}?pci bus id (?P<bdf>{BDF}))?(?:.{{0,80}}?\bport (?P<link>\d+))?"
         ),
@@ -210,9 +211,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="nvidia-modeset",
         needles=("nvidia-modeset: ERROR", "nvidia-modeset: WARNING"),
-        regex=re.compile(
-            r"nvidia-modeset: (?P<level>ERROR|WARNING): (?:GPU:\d+: )?(?P<message>.+)"
-        ),
+        regex=regex(r"nvidia-modeset: (?P<level>ERROR|WARNING): (?:GPU:\d+: )?(?P<message>.+)"),
         read=_read_modeset,
         examples=(
             "nvidia-modeset: ERROR: GPU:0: Failed to query display engine channel state: 0x0000ca7e:0:0:0x0000000f",
@@ -226,7 +225,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="nvidia-modeset-version",
         needles=("Kernel Mode Setting Driver",),
-        regex=re.compile(
+        regex=regex(
             r"Loading NVIDIA .{0,40}?Kernel Mode Setting Driver(?: for \S+)?\s+(?P<version>\d{2,3}\.\d+(?:\.\d+)*)"
         ),
         read=_read_modeset_version,
@@ -239,7 +238,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="nvidia-oops",
         needles=("RIP: 0010:",),
-        regex=re.compile(r"RIP: 0010:(?P<where>[\w.]+)\+0x[0-9a-f]+/0x[0-9a-f]+ \[nvidia(?:_\w+)?\]"),
+        regex=regex(r"RIP: 0010:(?P<where>[\w.]+)\+0x[0-9a-f]+/0x[0-9a-f]+ \[nvidia(?:_\w+)?\]"),
         read=_read_oops,
         examples=(
             "BUG: kernel NULL pointer dereference, address: 0000000000000020\nRIP: 0010:_nv031212rm+0x1c/0x40 [nvidia]",
@@ -253,7 +252,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="nvidia-power-management",
         needles=(": PM: failed to ", "nv_pmops_"),
-        regex=re.compile(
+        regex=regex(
             rf"nvidia (?P<bdf>{BDF}): PM: (?P<what>failed to (?:suspend|resume|freeze|thaw|restore)[^:\n]{{0,20}}: error -\d+|[^\n]{{0,60}}nv_pmops_(?P<call>\w+)\S* [^\n]{{0,20}}returns -\d+)"
         ),
         read=_read_power_management,
@@ -267,7 +266,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="nvidia-drm",
         needles=("[GPU ID 0x",),
-        regex=re.compile(r"\[nvidia-drm\] \[GPU ID (?P<id>0x[0-9a-fA-F]{8})\] (?P<message>.+)"),
+        regex=regex(r"\[nvidia-drm\] \[GPU ID (?P<id>0x[0-9a-fA-F]{8})\] (?P<message>.+)"),
         read=_read_drm,
         examples=(
             "[drm:nv_drm_atomic_commit [nvidia_drm]] *ERROR* [nvidia-drm] [GPU ID 0x00006500] Failed to apply atomic modeset.  Error code: -22",
@@ -279,7 +278,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="nvidia-drm-initialized",
         needles=("Initialized nvidia-drm",),
-        regex=re.compile(rf"Initialized nvidia-drm \S+ (?:\d{{8}} )?for (?P<bdf>{BDF})"),
+        regex=regex(rf"Initialized nvidia-drm \S+ (?:\d{{8}} )?for (?P<bdf>{BDF})"),
         read=_read_drm_initialized,
         examples=("[drm] Initialized nvidia-drm 0.0.0 20160202 for 0000:65:00.0 on minor 1",),
         near=("[drm] Initialized nvidia-drm",),
@@ -292,7 +291,7 @@ PATTERNS: tuple[Pattern, ...] = (
             "Unregistered Nvlink Core",
             "Unregistered the Nvlink Core",
         ),
-        regex=re.compile(
+        regex=regex(
             r"nvidia-uvm: Unloaded the UVM driver|nvidia-nvlink: Unregistered (?:the )?Nvlink Core"
         ),
         read=_read_unloaded,
@@ -306,7 +305,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="persistenced",
         needles=(" - registered", " - failed to open", " - persistence mode"),
-        regex=re.compile(
+        regex=regex(
             rf"device (?P<bdf>{BDF}) - (?P<what>registered|failed to open|persistence mode)"
         ),
         read=_read_persistenced,
@@ -317,7 +316,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="persistenced-none",
         needles=("to query NVIDIA devices",),
-        regex=re.compile(r"[Ff]ailed to query NVIDIA devices"),
+        regex=regex(r"[Ff]ailed to query NVIDIA devices"),
         read=_read_persistenced_none,
         examples=(
             "Failed to query NVIDIA devices. Please ensure that the NVIDIA device files exist",
@@ -328,7 +327,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="fabric-manager",
         needles=("abric manager", "abric Manager", "NVSwitch device"),
-        regex=re.compile(
+        regex=regex(
             r"[Ff]abric [Mm]anager NVIDIA GPU driver interface version \S+ don't match with driver version"
             r"|[Ff]ailed to (?:start|initialize) (?:NVIDIA )?[Ff]abric [Mm]anager"
             r"|request to query NVSwitch device information from NVSwitch driver failed"
@@ -345,7 +344,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="proc-information",
         needles=("Bus Location:",),
-        regex=re.compile(
+        regex=regex(
             r"Bus Location:\s+(?P<bdf>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])"
         ),
         read=_read_proc_information,
@@ -356,7 +355,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="dcgm-lost",
         needles=("DCGM_ST_GPU_IS_LOST",),
-        regex=re.compile(r"DCGM_ST_GPU_IS_LOST"),
+        regex=regex(r"DCGM_ST_GPU_IS_LOST"),
         read=_read_dcgm_lost,
         examples=("[ERROR] GetLatestSample returned DCGM_ST_GPU_IS_LOST",),
         near=("DCGM_ST_OK",),
@@ -365,7 +364,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="dcgm-ecc",
         needles=("double-bit ECC error",),
-        regex=re.compile(r"Detected (?P<count>[1-9]\d*) volatile double-bit ECC error"),
+        regex=regex(r"Detected (?P<count>[1-9]\d*) volatile double-bit ECC error"),
         read=_read_dcgm_ecc,
         examples=(
             "GPU 3 Detected 2 volatile double-bit ECC error(s) in GPU 3. Drain the GPU and reset it or reboot the node.",
@@ -376,7 +375,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="dcgm-thermal",
         needles=("due to thermal violation",),
-        regex=re.compile(
+        regex=regex(
             r"[Dd]etected (?:clocks? (?:event|throttling)|throttling) due to thermal violation in GPU (?P<index>\d+)"
         ),
         read=_read_dcgm_thermal,
@@ -389,7 +388,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="nvml-number",
         needles=("nvmlDevice", "nvmlInit", "nvmlEvent", "nvmlSystem"),
-        regex=re.compile(
+        regex=regex(
             r"\bnvml(?:Device|Init|Event|System)\w*(?:\(\))?,? (?:call )?(?:returned|failed|got|error)"
             r"(?:[:,]? (?:with |nvml )?(?:error |code |ret |status |st )?)[\"'(=]*(?P<code>\d{1,3})(?!\d)"
             r"(?:.{0,80}?\b(?:gpuId|GPU|gpu|index)[ :=]*(?P<index>\d{1,2})\b)?"

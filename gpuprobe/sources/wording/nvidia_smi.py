@@ -20,11 +20,12 @@ from gpuprobe.events import (
     NvmlReturned,
     SystemDescribed,
 )
+from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Window
 from gpuprobe.sources.wording.base import Family, Pattern, Reading
 
 _ADDRESS = r"[0-9A-Fa-f]{3,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9]"
-_UUID = re.compile(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_UUID = regex(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 NVML_CODES = {
     "Uninitialized": (1, "UNINITIALIZED"),
@@ -66,7 +67,7 @@ _UNUSABLE = {
     "LIBRARY_NOT_FOUND": "not-loaded",
     "NO_PERMISSION": "no-permission",
 }
-_MENTIONED = re.compile(
+_MENTIONED = regex(
     r"\b(?:except|case|import|catch|raises?\(|isinstance|assert\w*|return)\b[^:]*$"
     r"|\b(?:treats?|handles?|handling|detects?|ignores?|class(?:ify|ifies)|support|maps?|on|for|like|as)\s+$"
     r"|(?:[!=]=|->|\||`)\s*[\w.:]*$"
@@ -190,7 +191,7 @@ def _read_table_row(match: re.Match[str], window: Window) -> Iterator[Event]:
         yield GpuMemoryCounted(what="uncorrectable", value=count, **window.base(device))
 
 
-_ROW = re.compile(
+_ROW = regex(
     r"(?:\|\s+|\A\s*)(?P<index>\d{1,3})\s+(?P<name>\S[^|]*?)(?:\s+(?:On|Off|N/A|ERR!))?\s*\|"
     r" {1,5}(?P<address>0[0-9A-Fa-f]{3,7}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])\s*(?P<rest>[^+]*)"
 )
@@ -243,7 +244,7 @@ PATTERNS = (
     Pattern(
         id="smi-no-handle",
         needles=("to determine the device handle",),
-        regex=re.compile(
+        regex=regex(
             r"(?:[Uu]nable )?to determine the device handle for\s+(?:(?:GPU|gpu|Gpu)\s*)?"
             r"(?:(?P<index>\d{1,2})(?::\s+|(?=:\s*[A-Za-z])))?"
             rf"(?P<address>(?:PCI:)?{_ADDRESS})?:?\s*(?P<why>[A-Za-z][^\n]*)?"
@@ -263,7 +264,7 @@ PATTERNS = (
     Pattern(
         id="nvml-init-failed",
         needles=("initialize NVML", "initializing NVML", "initialise NVML"),
-        regex=re.compile(
+        regex=regex(
             r"(?:[Ff]ailed to )?(?:initialize NVML|initializing NVML|initialise NVML)[^:]{0,40}?:\s*"
             r"(?P<why>(?:ERROR_|NVML_ERROR_)?[A-Za-z][^\n]*)"
         ),
@@ -282,7 +283,9 @@ PATTERNS = (
     Pattern(
         id="container-cli-nvml",
         needles=("nvml error: ",),
-        regex=re.compile(r"nvidia-container-cli(?:\.real)?: \w+ error: nvml error: (?P<why>unknown error)"),
+        regex=regex(
+            r"nvidia-container-cli(?:\.real)?: \w+ error: nvml error: (?P<why>unknown error)"
+        ),
         read=_read_init,
         examples=("nvidia-container-cli: detection error: nvml error: unknown error: unknown",),
         near=("nvidia-container-cli: initialization error: nvml error: driver not loaded",),
@@ -291,7 +294,7 @@ PATTERNS = (
     Pattern(
         id="nvml-lost-name",
         needles=("GpuIsLost", "ERROR_GPU_IS_LOST", "GpuLost", "NVML_GPU_IS_LOST"),
-        regex=re.compile(
+        regex=regex(
             r"(?<![A-Za-z])(?:(?:pynvml\.)?(?:nvml\.)?NVMLError_GpuIsLost(?::? GPU is lost)?|(?:NVML_)?ERROR_GPU_IS_LOST"
             r"|NVML_GPU_IS_LOST|NvmlError(?:::|\()GpuLost|GpuIsLost|GpuLost(?=\W*$))"
         ),
@@ -315,7 +318,7 @@ PATTERNS = (
     Pattern(
         id="nvml-lost-text",
         needles=("GPU is lost", "target GPU has fallen off the bus"),
-        regex=re.compile(
+        regex=regex(
             r"GPU is lost\.?\s+Reboot\s+the|(?::\s*|=\s?[\"']?|\(|\"|')GPU is lost\b(?!\s+(?:and|or|when|if|because|on|in|so)\b)"
             r"|\A\s*GPU is lost\W*\Z|the target GPU has fallen off the bus or has otherwise become inaccessible"
         ),
@@ -333,9 +336,7 @@ PATTERNS = (
     Pattern(
         id="nvml-error-name",
         needles=("NVMLError_", "NVML_ERROR_"),
-        regex=re.compile(
-            r"(?<!\w)(?:NVMLError_(?P<python>[A-Z][A-Za-z]+)|NVML_ERROR_(?P<c>[A-Z_]+))\b"
-        ),
+        regex=regex(r"(?<!\w)(?:NVMLError_(?P<python>[A-Z][A-Za-z]+)|NVML_ERROR_(?P<c>[A-Z_]+))\b"),
         read=_read_name,
         examples=(
             "pynvml.NVMLError_Unknown: Unknown Error",
@@ -352,7 +353,7 @@ PATTERNS = (
     Pattern(
         id="smi-no-devices",
         needles=("No devices were found",),
-        regex=re.compile(r"No devices were found"),
+        regex=regex(r"No devices were found"),
         read=_read_no_devices,
         examples=("No devices were found", "gpu-exporter[711]: No devices were found"),
         near=("No devices found",),
@@ -361,7 +362,7 @@ PATTERNS = (
     Pattern(
         id="smi-no-driver",
         needles=("communicate with the NVIDIA driver",),
-        regex=re.compile(
+        regex=regex(
             r"(?:NVIDIA-SMI has failed because it )?(?:could(?:n't|n’t| not)|can(?:'t|’t|not))\s+communicate with the NVIDIA driver"
         ),
         read=_read_smi_failed,
@@ -374,7 +375,7 @@ PATTERNS = (
     Pattern(
         id="smi-header",
         needles=("Driver Version:",),
-        regex=re.compile(
+        regex=regex(
             r"NVIDIA-SMI\s+[\d.]+\s+Driver Version:\s*(?P<driver>\d[\d.]+)(?:\s+CUDA Version:\s*(?P<cuda>\d[\d.]*))?"
         ),
         read=_read_versions,
@@ -399,7 +400,7 @@ PATTERNS = (
     Pattern(
         id="smi-err-cells",
         needles=("ERR!",),
-        regex=re.compile(r"(?:\||\A)[^|]*ERR!.{0,160}\|"),
+        regex=regex(r"(?:\||\A)[^|]*ERR!.{0,160}\|"),
         read=_read_error_cells,
         examples=(
             "|ERR!  ERR! ERR!    ERR! / ERR! | Unknown Error        |   Unknown Error      |",
@@ -410,7 +411,7 @@ PATTERNS = (
     Pattern(
         id="smi-readings",
         needles=("W / ",),
-        regex=re.compile(
+        regex=regex(
             r"(?:\||\A)[^|]*?\s(?P<temp>\d{1,3})C\s+P\d{1,2}\s+(?P<power>\d+)W / +(?P<limit>\d+)W\s*\|[^|]*"
         ),
         read=_read_readings,
@@ -423,7 +424,7 @@ PATTERNS = (
     Pattern(
         id="smi-list",
         needles=("(UUID: GPU-",),
-        regex=re.compile(
+        regex=regex(
             r"GPU (?P<index>\d{1,3}): (?P<name>[^()]{3,60}?) \(UUID: (?P<uuid>GPU-[0-9a-fA-F-]{36})\)"
         ),
         read=_read_listed,

@@ -17,6 +17,7 @@ from gpuprobe.events import (
     LossHinted,
     OtherFailed,
 )
+from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Window
 from gpuprobe.sources.wording import nvrm_gsp, nvrm_init, nvrm_xid
 from gpuprobe.sources.wording.base import Family, Pattern, Reading
@@ -84,9 +85,7 @@ _LOSS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-lost",
         needles=("GPU has fal", "has fallen off"),
-        regex=re.compile(
-            rf"GPU (?:at )?(?:PCI:)?(?P<bdf>{SLOT})(?:: ?GPU has fal|\s+has fallen off)"
-        ),
+        regex=regex(rf"GPU (?:at )?(?:PCI:)?(?P<bdf>{SLOT})(?:: ?GPU has fal|\s+has fallen off)"),
         read=_read_lost,
         examples=(
             "NVRM: GPU 0000:65:00.0: GPU has fallen off the bus.",
@@ -98,7 +97,7 @@ _LOSS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-lost-unnamed",
         needles=("fallen off the bus",),
-        regex=re.compile(r"NVRM: (?:\w+: )?(?:The )?GPU(?: \d+)? has fallen off the bus"),
+        regex=regex(r"NVRM: (?:\w+: )?(?:The )?GPU(?: \d+)? has fallen off the bus"),
         read=_read_lost,
         examples=("NVRM: GPU has fallen off the bus.",),
         near=("says that the GPU has fallen off the bus",),
@@ -107,7 +106,7 @@ _LOSS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-crash-dump",
         needles=("GPU crash dump has",),
-        regex=re.compile(r"A GPU crash dump has been created"),
+        regex=regex(r"A GPU crash dump has been created"),
         read=_hint("crash-dump"),
         examples=("NVRM: A GPU crash dump has been created. If possible, please run",),
         near=("No GPU crash dump has been found",),
@@ -116,7 +115,7 @@ _LOSS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-rc-all",
         needles=("channels for critical error",),
-        regex=re.compile(r"RC all (?P<user>user )?channels for critical error (?P<code>\d{1,3})"),
+        regex=regex(r"RC all (?P<user>user )?channels for critical error (?P<code>\d{1,3})"),
         read=_read_rc_all,
         examples=(
             "NVRM: krcRcAndNotifyAllChannels_IMPL: RC all channels for critical error 79.",
@@ -136,7 +135,7 @@ _LOSS: tuple[Pattern, ...] = (
                 for zeros in ("0000000", "")
             ),
         ),
-        regex=re.compile(
+        regex=regex(
             r"(?:NV_ERR_GPU_IS_LOST|GPU lost from the bus"
             r"|(?:NVRM|[Rr]pc|G[Ss][Pp]|\brm[A-Z]|\bnv[A-Z])[^\n]{0,300}?[Ss]tatus(?: = |: |[ =])0x(?:0000000)?f\b)"
             r"[^\n]*"  # one hint a line, however often it says so
@@ -156,7 +155,7 @@ _LOSS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-rm-status",
         needles=("NV_ERR_RESET_REQUIRED", "failed with status 0x000000"),
-        regex=re.compile(
+        regex=regex(
             r"NV_ERR_RESET_REQUIRED\W{1,4}0x0*(?P<reset>62)"
             r"|NVRM[^\n]{0,200}?failed with status 0x000000(?P<status>[0-9a-f]{2})\b"
         ),
@@ -171,7 +170,7 @@ _LOSS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-attached-check",
         needles=("API_GPU_ATTACHED_SANITY_CHECK",),
-        regex=re.compile(r"API_GPU_ATTACHED_SANITY_CHECK failed"),
+        regex=regex(r"API_GPU_ATTACHED_SANITY_CHECK failed"),
         read=_hint("attached-check"),
         examples=("NVRM: _threadNodeCheckTimeout: API_GPU_ATTACHED_SANITY_CHECK failed!",),
         near=("#define API_GPU_ATTACHED_SANITY_CHECK(pGpu)",),
@@ -180,7 +179,7 @@ _LOSS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-uvm-fatal",
         needles=("uvm encountered global",),
-        regex=re.compile(r"uvm encountered global fatal error(?: 0x[0-9a-fA-F]+)?"),
+        regex=regex(r"uvm encountered global fatal error(?: 0x[0-9a-fA-F]+)?"),
         read=_hint("uvm-fatal"),
         examples=(
             "NVRM: nvGpuOpsReportFatalError: uvm encountered global fatal error 0x60, requiring os reboot to recover.",
@@ -191,7 +190,7 @@ _LOSS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-timer-all-ones",
         needles=("Bad TimeLo value",),
-        regex=re.compile(r"Bad TimeLo value (?:0x)?[fF]{8}\b"),
+        regex=regex(r"Bad TimeLo value (?:0x)?[fF]{8}\b"),
         read=_read_timer,
         examples=("NVRM: tmrGetTimeEx_GH100: NVRM-RC: Consistently Bad TimeLo value ffffffff",),
         near=("NVRM: tmrGetTimeEx_GH100: NVRM-RC: Consistently Bad TimeLo value 12345678",),
@@ -200,7 +199,7 @@ _LOSS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-cannot-attach",
         needles=("annot attach gpu",),
-        regex=re.compile(r"[Cc]annot attach gpu"),
+        regex=regex(r"[Cc]annot attach gpu"),
         read=_hint("cannot-attach"),
         examples=("NVRM: osInitNvMapping: *** Cannot attach gpu",),
         near=("*** Cannot attach to gpu",),
@@ -209,7 +208,7 @@ _LOSS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-remove-busy",
         needles=("Attempting to remove", "Continuing with GPU removal"),
-        regex=re.compile(
+        regex=regex(
             r"(?:Attempting to remove (?:minor )?device (?P<dev>\S+) with non-zero usage count"
             r"|Continuing with GPU removal for device (?P<dev2>\S+))"
         ),
@@ -226,7 +225,7 @@ _LOSS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-eeh",
         needles=("A fatal error was detected",),
-        regex=re.compile(rf"NVRM: GPU (?P<bdf>{BDF}): A fatal error was detected"),
+        regex=regex(rf"NVRM: GPU (?P<bdf>{BDF}): A fatal error was detected"),
         read=_read_eeh,
         examples=("NVRM: GPU 0000:65:00.0: A fatal error was detected.",),
         near=("app: A fatal error was detected in the parser",),
@@ -235,7 +234,7 @@ _LOSS: tuple[Pattern, ...] = (
     Pattern(
         id="nvidia-smi-reset",
         needles=("was successfully reset",),
-        regex=re.compile(rf"GPU (?P<bdf>{BDF}) was successfully reset"),
+        regex=regex(rf"GPU (?P<bdf>{BDF}) was successfully reset"),
         read=_read_reset,
         examples=("GPU 00000000:65:00.0 was successfully reset.",),
         near=("Your password was successfully reset.",),
@@ -244,7 +243,7 @@ _LOSS: tuple[Pattern, ...] = (
     Pattern(
         id="nvsentinel-reset",
         needles=("GPU reset executed: ",),
-        regex=re.compile(rf"GPU reset executed: {UUID}"),
+        regex=regex(rf"GPU reset executed: {UUID}"),
         read=_read_reset_by_agent,
         examples=("GPU reset executed: GPU-0d1e2f30-4152-6374-8596-a7b8c9daebfc",),
         near=("GPU reset executed: no",),

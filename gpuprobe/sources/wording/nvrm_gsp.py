@@ -6,13 +6,14 @@ import re
 from collections.abc import Callable
 
 from gpuprobe.events import FirmwareFaulted
+from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Window
 from gpuprobe.sources.wording.base import Pattern, Reading
 from gpuprobe.sources.wording.shapes import SLOT, hex_or_none, int_or_none
 
 _OPEN = "open kernel modules 515 to 595, kernel_gsp.c"
 
-_INSTANCE = re.compile(r"\bGPU(\d{1,3})\b")
+_INSTANCE = regex(r"\bGPU(\d{1,3})\b")
 
 
 def _faulted(what: str) -> Callable[[re.Match[str], Window], Reading]:
@@ -41,7 +42,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-gsp-timeout",
         needles=("waiting for RPC",),
-        regex=re.compile(
+        regex=regex(
             r"Timeout (?:after \d+s of )?waiting for RPC(?: response)? from (?:GPU(?P<gpu>\d+) )?GSP"
         ),
         read=_faulted("rpc-timeout"),
@@ -56,7 +57,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-gsp-rpc",
         needles=("rpcRecvPoll timed", "GSP RPC timeout detected", "kgspRpcRecvPoll+0x"),
-        regex=re.compile(
+        regex=regex(
             r"rpcRecvPoll timed ?out for fn \d+|Back to back GSP RPC timeout detected"
             r"|_kgspRpcRecvPoll\+0x[0-9a-f]+/0x[0-9a-f]+ \[nvidia\]"
         ),
@@ -72,7 +73,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-gsp-banner",
         needles=("* GSP Timeout *",),
-        regex=re.compile(r"\*{4,} GSP Timeout \*{4,}"),
+        regex=regex(r"\*{4,} GSP Timeout \*{4,}"),
         read=_faulted("rpc-timeout"),
         examples=(
             "NVRM: GPU1 _kgspLogRpcTimeout: ****************** GSP Timeout ******************",
@@ -83,7 +84,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-gsp-sanity",
         needles=("sanity check failed 0x",),
-        regex=re.compile(
+        regex=regex(
             r"(?:GPU(?P<gpu>\d+) )?sanity check failed 0x(?P<status>[0-9a-fA-F]+) waiting for RPC"
         ),
         read=_faulted("sanity-check"),
@@ -96,7 +97,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-gsp-heartbeat",
         needles=("eartbeat timed out",),
-        regex=re.compile(r"(?:kgsp|GSP)[^\n]{0,80}?[Hh]eartbeat timed out"),
+        regex=regex(r"(?:kgsp|GSP)[^\n]{0,80}?[Hh]eartbeat timed out"),
         read=_faulted("heartbeat"),
         examples=(
             "NVRM: GPU4 _kgspIsHeartbeatTimedOut: Heartbeat timed out, currentTimeMs 91 heartbeat 3",
@@ -108,7 +109,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-gfw-boot",
         needles=("to wait for GFW",),
-        regex=re.compile(
+        regex=regex(
             r"failed to wait for GFW[ _](?:boot|BOOT)(?: complete)?(?:: 0x(?P<status>[0-9a-fA-F]+))?"
         ),
         read=_faulted("gfw-boot"),
@@ -122,7 +123,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-wpr2",
         needles=("WPR2 already up",),
-        regex=re.compile(r"unexpected WPR2 already up"),
+        regex=regex(r"unexpected WPR2 already up"),
         read=_faulted("wpr2"),
         examples=(
             "NVRM: _kgspBootGspRm: unexpected WPR2 already up, cannot proceed with booting GSP",
@@ -133,7 +134,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-crash-cat",
         needles=("CrashCat Report",),
-        regex=re.compile(r"\*{3,} ?(?:GSP|PMU|SEC2|\w+)-CrashCat Report"),
+        regex=regex(r"\*{3,} ?(?:GSP|PMU|SEC2|\w+)-CrashCat Report"),
         read=_faulted("crash-cat"),
         examples=("NVRM: kgspHealthCheck_TU102: ************* GSP-CrashCat Report **************",),
         near=("how to read a GSP-CrashCat Report",),
@@ -142,7 +143,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-gsp-ratelimit",
         needles=("Rate limiting GSP RPC",),
-        regex=re.compile(
+        regex=regex(
             rf"Rate limiting GSP RPC error prints(?: for GPU at (?:PCI:)?(?P<bdf>{SLOT}))?"
         ),
         read=_faulted("rpc-timeout"),
@@ -155,9 +156,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-gsp-class",
         needles=("GSP core unresponsive", "GSP-RM unresponsive", "GSP-RM is slow"),
-        regex=re.compile(
-            r"=+ (?P<what>GSP core unresponsive|GSP-RM unresponsive|GSP-RM is slow)\b"
-        ),
+        regex=regex(r"=+ (?P<what>GSP core unresponsive|GSP-RM unresponsive|GSP-RM is slow)\b"),
         read=_read_class,
         examples=("NVRM: _kgspClassifyGspTimeout: ============= GSP-RM is slow =============",),
         near=("we think the GSP-RM is slow today",),
@@ -166,7 +165,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-pmu-halt",
         needles=("PMU has halted",),
-        regex=re.compile(r"Received signal from GSP that PMU has halted"),
+        regex=regex(r"Received signal from GSP that PMU has halted"),
         read=_faulted("pmu-halted"),
         examples=(
             "NVRM: GPU0 _kgspRpcGspEventPmuHalted: Received signal from GSP that PMU has halted.",
@@ -177,7 +176,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-gsp-boot-failed",
         needles=("initialize GSP firmware", "FSP boot cmds failed", "GSP ucode image"),
-        regex=re.compile(
+        regex=regex(
             r"Cannot initialize GSP firmware RM|FSP boot cmds failed|failed to execute GSP ucode image"
         ),
         read=_faulted("boot-failed"),

@@ -12,6 +12,7 @@ from gpuprobe.events import (
     SystemDescribed,
 )
 from gpuprobe.identity import PciAddress
+from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Window
 from gpuprobe.sources.wording.base import Pattern, Reading
 from gpuprobe.sources.wording.shapes import BDF, SLOT, hex_or_none, int_or_none, joined_from
@@ -83,7 +84,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-probe-banner",
         needles=("The NVIDIA GPU ",),
-        regex=re.compile(rf"The NVIDIA GPU (?P<bdf>{BDF})"),
+        regex=regex(rf"The NVIDIA GPU (?P<bdf>{BDF})"),
         read=_read_banner,
         examples=(
             "NVRM: The NVIDIA GPU 0000:65:00.0\nNVRM: (PCI ID: 10de:2684) installed in this system has\nNVRM: fallen off the bus and is not responding to commands.",
@@ -96,7 +97,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-probe-banner-end",
         needles=("not responding to commands",),
-        regex=re.compile(r"fallen off the bus and is not responding to commands"),
+        regex=regex(r"fallen off the bus and is not responding to commands"),
         read=_read_banner_end,
         examples=("NVRM: fallen off the bus and is not responding to commands.",),
         near=("The shell is not responding to commands",),
@@ -105,7 +106,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-wrong-flavour",
         needles=("use of the NVIDIA open kernel mod",),
-        regex=re.compile(r"requires use of the NVIDIA open kernel mod"),
+        regex=regex(r"requires use of the NVIDIA open kernel mod"),
         read=lambda match, window: (
             None
             if any("The NVIDIA GPU" in record.message for record in window.before(_BANNER_LINES))
@@ -120,7 +121,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-loading",
         needles=("loading NVIDIA UNIX", "NVRM version: "),
-        regex=re.compile(
+        regex=regex(
             r"(?:loading|NVRM version:) NVIDIA UNIX (?:(?P<open>Open )Kernel Module for \S+|\S+ Kernel Module)"
             r"\s+(?P<version>\d{2,3}\.\d+(?:\.\d+)*)"
         ),
@@ -136,7 +137,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-rm-init",
         needles=("RmInitAdapter failed",),
-        regex=re.compile(
+        regex=regex(
             rf"(?:GPU (?P<bdf>{SLOT}): ?)?RmInitAdapter failed!?"
             r"(?: \((?P<step>0x[0-9a-fA-F]+):(?P<status>0x[0-9a-fA-F]+)(?::(?P<line>\d+))?\)?)?"
         ),
@@ -151,7 +152,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-rm-init-old",
         needles=("rm_init_adapter",),
-        regex=re.compile(rf"(?:GPU (?P<bdf>{SLOT}): ?)?rm_init_adapter(?:\(\d+\))? failed"),
+        regex=regex(rf"(?:GPU (?P<bdf>{SLOT}): ?)?rm_init_adapter(?:\(\d+\))? failed"),
         read=_read_rm_init_old,
         examples=(
             "NVRM: GPU 0000:65:00.0: rm_init_adapter failed, device minor number 0",
@@ -164,7 +165,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-probe-routine",
         needles=("NVIDIA probe routine",),
-        regex=re.compile(r"The NVIDIA probe routine (?:failed|was not called) for"),
+        regex=regex(r"The NVIDIA probe routine (?:failed|was not called) for"),
         read=_unusable("probe-failed"),
         examples=("NVRM: The NVIDIA probe routine failed for 2 device(s).",),
         near=("The NVIDIA probe routine is in nv-pci.c",),
@@ -173,7 +174,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-probe-error",
         needles=("probe with driver nvidia failed", "nvidia: probe of "),
-        regex=re.compile(
+        regex=regex(
             rf"nvidia (?P<bdf>{BDF}): probe with driver nvidia failed|nvidia: probe of (?P<old>{BDF}) failed"
         ),
         read=lambda match, window: DriverUnusable(
@@ -189,7 +190,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-none",
         needles=("No NVIDIA ",),
-        regex=re.compile(
+        regex=regex(
             r"NVRM: No NVIDIA (?:PCI devices found|GPU found|devices probed|graphics adapter found)"
         ),
         read=_unusable("no-devices"),
@@ -200,7 +201,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-none-initialized",
         needles=("None of the NVIDIA",),
-        regex=re.compile(r"None of the NVIDIA (?:devices|graphics adapters) were initialized"),
+        regex=regex(r"None of the NVIDIA (?:devices|graphics adapters) were initialized"),
         read=_unusable("probe-failed"),
         examples=("NVRM: None of the NVIDIA devices were initialized.",),
         near=("None of the NVIDIA docs help",),
@@ -209,7 +210,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-bound-elsewhere",
         needles=("is already bound to", "ownership of the NVIDIA"),
-        regex=re.compile(
+        regex=regex(
             rf"GPU (?P<bdf>{SLOT}) is already bound to \w"
             r"|obtain(?:ed)? ownership of the NVIDIA"
         ),
@@ -225,7 +226,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-bar",
         needles=("PCI I/O region assigned",),
-        regex=re.compile(r"PCI I/O region assigned to your NVIDIA device is invalid"),
+        regex=regex(r"PCI I/O region assigned to your NVIDIA device is invalid"),
         read=_read_bar,
         examples=(
             "NVRM: This PCI I/O region assigned to your NVIDIA device is invalid:\nNVRM: BAR1 is 0M @ 0x0 (PCI:0000:65:00.0)",
@@ -236,7 +237,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-irq",
         needles=("find an IRQ for your NVIDIA",),
-        regex=re.compile(r"Can't find an IRQ for your NVIDIA card"),
+        regex=regex(r"Can't find an IRQ for your NVIDIA card"),
         read=_unusable("probe-failed"),
         examples=("NVRM: Can't find an IRQ for your NVIDIA card!",),
         near=("please find an IRQ for your NVIDIA card",),
@@ -245,7 +246,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-api-mismatch",
         needles=("API mismatch: the",),
-        regex=re.compile(
+        regex=regex(
             r"API mismatch: the (?:client(?: '[^']*')?(?: \([^)]*\))? has the version|NVIDIA kernel module has version)"
         ),
         read=_unusable("version-mismatch"),

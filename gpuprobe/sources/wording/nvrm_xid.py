@@ -6,15 +6,16 @@ import re
 
 from gpuprobe.events import DeviceIdentified, Event, XidReported
 from gpuprobe.identity import PciAddress
+from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Window
 from gpuprobe.sources.wording.base import Pattern, Reading
 from gpuprobe.sources.wording.shapes import SLOT, UUID, address, continued
 
 _OPEN = "open kernel modules 515 to 595, kernel_rc.c"
 
-_CALLER = re.compile(r"\s*,\s*(?P<key>pid|name)=(?P<value>'?<unknown>'?|[^,]*)")
-_CAUSED_BY = re.compile(r"caused by previous Xid (\d+)")
-_ACTION = re.compile(r"recovery action changed from 0x[0-9a-fA-F]+.{0,60}? to 0x([0-9a-fA-F]+)")
+_CALLER = regex(r"\s*,\s*(?P<key>pid|name)=(?P<value>'?<unknown>'?|[^,]*)")
+_CAUSED_BY = regex(r"caused by previous Xid (\d+)")
+_ACTION = regex(r"recovery action changed from 0x[0-9a-fA-F]+.{0,60}? to 0x([0-9a-fA-F]+)")
 
 
 def _caller(rest: str) -> tuple[int | None, str | None, str]:
@@ -139,7 +140,7 @@ def _read_uuid(match: re.Match[str], window: Window) -> Reading:
     )
 
 
-_UUID_LINE = re.compile(rf"GPU at (?:PCI:)?(?P<bdf>{SLOT}): {UUID}")
+_UUID_LINE = regex(rf"GPU at (?:PCI:)?(?P<bdf>{SLOT}): {UUID}")
 
 
 def _read_serial(match: re.Match[str], window: Window) -> Reading:
@@ -158,7 +159,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-xid",
         needles=("Xid (",),
-        regex=re.compile(
+        regex=regex(
             r"(?<![Ss])Xid \((?:PCI:)?"
             rf"(?P<where>{SLOT}|[0-9a-fA-FxX]{{2,8}}(?::[0-9a-fA-FxX]{{2}}){{1,2}}(?:\.[0-7xX])?|{UUID})"
             r"(?P<mig>(?: GPU-C?I:\d+)*)\)\s?:\s*(?P<code>\d{1,3})(?!\d)"
@@ -186,7 +187,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="xid-gpud",
         needles=("detected on PCI", "detected on GPU"),
-        regex=re.compile(
+        regex=regex(
             r"\b[Xx][Ii][Dd] (?P<code>\d{1,3})\s?\((?P<msg>.{0,200}?)\) detected on "
             rf"(?=PCI|GPU)(?:GPU (?=GPU-|PCI))?(?:(?P<uuid>{UUID})\s?)?\(?(?:PCI:(?P<bdf>{SLOT}))?"
         ),
@@ -198,7 +199,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="xid-gpud-event",
         needles=("detected by dmesg", "detected by nvml", "detected by kmsg"),
-        regex=re.compile(r"\b[Xx][Ii][Dd] (?P<code>\d{1,3}) detected by (?:dmesg|nvml|kmsg)"),
+        regex=regex(r"\b[Xx][Ii][Dd] (?P<code>\d{1,3}) detected by (?:dmesg|nvml|kmsg)"),
         read=_read_gpud,
         examples=('"message": "xid 119 detected by dmesg (47 minutes ago)",',),
         near=("no xid detected by dmesg",),
@@ -207,7 +208,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="xid-nouveau",
         needles=("gsp: Xid:",),
-        regex=re.compile(rf"nouveau (?P<bdf>{SLOT}): gsp: Xid:(?P<code>\d{{1,3}})(?P<msg> .*)?"),
+        regex=regex(rf"nouveau (?P<bdf>{SLOT}): gsp: Xid:(?P<code>\d{{1,3}})(?P<msg> .*)?"),
         read=_read_nouveau,
         examples=(
             "nouveau 0000:65:00.0: gsp: Xid:13 Graphics SM Warp Exception on (GPC 0, TPC 1)",
@@ -218,7 +219,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="xid-device-plugin",
         needles=("XidCriticalError: Xid=",),
-        regex=re.compile(
+        regex=regex(
             rf"XidCriticalError: Xid=(?P<code>\d{{1,3}})\b(?: on (?:Device=)?(?P<uuid>{UUID}))?"
         ),
         read=_read_device_plugin,
@@ -232,7 +233,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="xid-node-condition",
         needles=("XidCriticalError",),
-        regex=re.compile(
+        regex=regex(
             r"XidCriticalError\s+True\b.{0,300}?\{(?P<codes>\s*\"\d{1,3}\"\s*:\s*true[^}]*)\}"
         ),
         read=_read_node_condition,
@@ -245,7 +246,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="xid-nvsentinel",
         needles=("SysLogsXIDError", "GpuXidError"),
-        regex=re.compile(r"(?:SysLogs|SyslogGPU|Gpu)(?:XIDError|XidError)"),
+        regex=regex(r"(?:SysLogs|SyslogGPU|Gpu)(?:XIDError|XidError)"),
         read=_read_nvsentinel,
         examples=(
             '{"agent":"syslog-health-monitor","checkName":"SysLogsXIDError","isFatal":true,"isHealthy":false,"errorCode":["79"],"entitiesImpacted":[{"entityType":"PCI","entityValue":"0001:00:00"}]}',
@@ -260,7 +261,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="xid-nvsentinel-condition",
         needles=("ErrorCode:",),
-        regex=re.compile(rf"\bErrorCode:(?P<code>\d{{1,3}}) PCI:(?P<bdf>{SLOT})"),
+        regex=regex(rf"\bErrorCode:(?P<code>\d{{1,3}}) PCI:(?P<bdf>{SLOT})"),
         read=_read_nvsentinel_condition,
         examples=(
             "ErrorCode:79 PCI:0002:00:00 GPU has fallen off the bus Recommended Action=RESTART_BM",
@@ -271,7 +272,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="xid-dcgm-exporter",
         needles=("DCGM_FI_DEV_XID_ERRORS",),
-        regex=re.compile(
+        regex=regex(
             r"DCGM_FI_DEV_XID_ERRORS\{(?P<labels>[^}]*)\}\s+(?P<code>\d{1,3})(?:\.0+)?(?!\d)"
         ),
         read=_read_exporter,
@@ -284,7 +285,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="xid-dcgm",
         needles=("Detected XID", "Detected Xid", "Detected a XID", "Detected an XID"),
-        regex=re.compile(
+        regex=regex(
             r"Detected (?:an? XID|XID|Xid)(?: error)?:? (?P<code>\d{1,3})(?: error)? (?:for|on) GPU"
         ),
         read=_read_dcgm,
@@ -295,7 +296,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="xid-nvml-agent",
         needles=("Xid ", "Xid: ", "XID "),
-        regex=re.compile(
+        regex=regex(
             rf"\bGPU[ #]?\d{{1,2}}(?: \((?:(?P<uuid>{UUID})|(?:PCI:)?(?P<bdf>{SLOT}))?[^)]*\))?:? "
             r"(?:Xid|XID)(?: error| event)?:? (?P<code>\d{1,3})(?![\dx])(?:[,:] (?P<msg>.*))?"
         ),
@@ -310,7 +311,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-uuid",
         needles=("GPU at ",),
-        regex=re.compile(rf"GPU at (?:PCI:)?(?P<bdf>{SLOT}): (?P<uuid>GPU-[0-9a-fA-F-]{{4,36}})"),
+        regex=regex(rf"GPU at (?:PCI:)?(?P<bdf>{SLOT}): (?P<uuid>GPU-[0-9a-fA-F-]{{4,36}})"),
         read=_read_uuid,
         examples=("NVRM: GPU at PCI:0000:65:00: GPU-0d1e2f30-4152-6374-8596-a7b8c9daebfc",),
         near=("NVRM: GPU at PCI:0000:65:00: not there",),
@@ -319,7 +320,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-serial",
         needles=("Board Serial Number: ", "GPU serial number is "),
-        regex=re.compile(
+        regex=regex(
             rf"(?:GPU (?P<bdf>{SLOT}): )?GPU (?:Board Serial Number: |serial number is )(?P<serial>\w+)"
         ),
         read=_read_serial,

@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 
 from gpuprobe.events import OomKilled
+from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Window
 from gpuprobe.sources.wording.base import Family, Pattern, Reading
 
 # A terminal pads a wrapped line with blanks up to its width, in the middle of a word too.
-_PADDING = re.compile(r" {8,}")
-_RSS = re.compile(r"anon-rss:\s*(?P<kib>\d+)\s*kB")
-_KILLED = re.compile(r"Kill(?:ed)? process (?P<pid>\d+)")
-_CGROUP = re.compile(r"[Mm]emory cgroup|CONSTRAINT_MEMCG|oom_memcg=/\w")
+_PADDING = regex(r" {8,}")
+_RSS = regex(r"anon-rss:\s*(?P<kib>\d+)\s*kB")
+_KILLED = regex(r"Kill(?:ed)? process (?P<pid>\d+)")
+_CGROUP = regex(r"[Mm]emory cgroup|CONSTRAINT_MEMCG|oom_memcg=/\w")
 
 
 def _is_told(window: Window, lines: int, pid: str | None) -> bool:
@@ -94,7 +95,7 @@ OOM = Family(
         Pattern(
             id="oom-killed-process",
             needles=("Killed process ", "Kill process "),
-            regex=re.compile(
+            regex=regex(
                 r"(?:ut of memory[^\n]{0,60}?:\s+|\b)Kill(?:ed)? process (?P<pid>\d+)[,\s]+\((?P<process>[^)\n]{1,64})\)(?=,? *(?:total-vm|score|UID|,|$)|\s)"
             ),
             read=_read_killed,
@@ -110,7 +111,7 @@ OOM = Family(
         Pattern(
             id="oom-kill-constraint",
             needles=("oom-kill:constraint=",),
-            regex=re.compile(r"oom-kill:constraint="),
+            regex=regex(r"oom-kill:constraint="),
             read=_read_oom_kill,
             examples=("oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=pod7,mems_allowed=0,oom_memcg=/kubepods/pod7,task_memcg=/kubepods/pod7/c1,task=python,pid=8123,uid=0",),
             near=("the oom-kill:constraint of this pod",),
@@ -119,7 +120,7 @@ OOM = Family(
         Pattern(
             id="oom-reaped",
             needles=("oom_reaper: reaped process ",),
-            regex=re.compile(r"oom_reaper: reaped process (?P<pid>\d+) \((?P<process>[^)\n]+)\)"),
+            regex=regex(r"oom_reaper: reaped process (?P<pid>\d+) \((?P<process>[^)\n]+)\)"),
             read=_read_reaped,
             examples=("oom_reaper: reaped process 4411 (python3), now anon-rss:0kB, file-rss:74732kB",),
             source="linux mm/oom_kill.c",
@@ -127,7 +128,7 @@ OOM = Family(
         Pattern(
             id="oom-invoked",
             needles=(" invoked oom-killer",),
-            regex=re.compile(r"\S invoked oom-killer: "),
+            regex=regex(r"\S invoked oom-killer: "),
             read=_read_invoked,
             examples=("python3 invoked oom-killer: gfp_mask=0x140cca(GFP_HIGHUSER_MOVABLE|__GFP_COMP), order=0, oom_score_adj=0",),
             source="linux mm/oom_kill.c",
@@ -135,7 +136,7 @@ OOM = Family(
         Pattern(
             id="oom-unit",
             needles=("by the OOM killer", "systemd-oomd killed", "with result 'oom-kill'"),
-            regex=re.compile(
+            regex=regex(
                 r"(?<!\S)(?P<who>\S{1,200}\.(?:service|scope|slice)): (?:A process of this unit has been killed by the OOM killer|systemd-oomd killed|Failed with result 'oom-kill')"
             ),
             read=_read_cgroup,
@@ -148,7 +149,7 @@ OOM = Family(
         Pattern(
             id="oom-systemd-oomd",
             needles=(" due to memory pressure", " due to memory used "),
-            regex=re.compile(r"Killed (?P<who>/\S+) due to memory (?:pressure|used )"),
+            regex=regex(r"Killed (?P<who>/\S+) due to memory (?:pressure|used )"),
             read=_read_cgroup,
             examples=("Killed /user.slice/user-1000.slice/train.scope due to memory pressure for /user.slice being 81.20% > 50.00% for > 20s with reclaim activity",),
             source="systemd-oomd",
@@ -156,7 +157,7 @@ OOM = Family(
         Pattern(
             id="oom-earlyoom",
             needles=("sending SIG",),
-            regex=re.compile(
+            regex=regex(
                 r"sending SIG(?:TERM|KILL) to process (?P<pid>\d+)(?: uid \d+)? \"(?P<process>[^\"\n]+)\""
             ),
             read=_read_earlyoom,
@@ -167,7 +168,7 @@ OOM = Family(
         Pattern(
             id="oom-container",
             needles=("OOMKilled", "oom-kill event", "oom_kill event", "out-of-memory handler", "TaskOOM"),
-            regex=re.compile(
+            regex=regex(
                 r"OOMKilled\b(?!\W{0,3}(?:false|False))|Detected \d+ oom[-_]kill event|killed by the cgroup out-of-memory handler|TaskOOM event"
             ),
             read=_read_cgroup,
@@ -182,7 +183,7 @@ OOM = Family(
         Pattern(
             id="oom-ray",
             needles=("node running low on memory",),
-            regex=re.compile(r"killed due to the node running low on memory"),
+            regex=regex(r"killed due to the node running low on memory"),
             read=_read_host,
             examples=("ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.",),
             source="Ray",
@@ -190,7 +191,7 @@ OOM = Family(
         Pattern(
             id="oom-kubelet",
             needles=("System OOM encountered",),
-            regex=re.compile(
+            regex=regex(
                 r"System OOM encountered, victim process: (?P<process>[^,\n]{1,64}), pid: (?P<pid>\d+)"
             ),
             read=_read_victim,
@@ -201,7 +202,7 @@ OOM = Family(
         Pattern(
             id="oom-jetsam",
             needles=("memorystatus: killing_",),
-            regex=re.compile(
+            regex=regex(
                 r"memorystatus: killing_\w+ pid (?P<pid>\d+) \[(?P<process>[^\]\n]{1,64})\]"
             ),
             read=_read_victim,
@@ -212,7 +213,7 @@ OOM = Family(
         Pattern(
             id="oom-evicted",
             needles=("low on resource: memory", "container oom "),
-            regex=re.compile(
+            regex=regex(
                 r"node was low on resource: memory|\bcontainer oom [0-9a-f]{6,64}\b"
             ),
             read=_read_cgroup,
@@ -232,7 +233,7 @@ OOM = Family(
                 "model requires more system memory",
                 "[Errno 12] Cannot allocate memory",
             ),
-            regex=re.compile(
+            regex=regex(
                 r"paging file is too small for this operation|DefaultCPUAllocator: (?:can't allocate|not enough) memory"
                 r"|MemoryError: Unable to allocate [\d.]+ [KMGTPE]iB for an array|model requires more system memory"
                 r"|OSError: \[Errno 12\] Cannot allocate memory"

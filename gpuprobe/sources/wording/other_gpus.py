@@ -14,11 +14,12 @@ from gpuprobe.events import (
     GpuLostReported,
     LossHinted,
 )
+from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Window
 from gpuprobe.sources.wording.base import Family, Pattern, Reading
 
 _ADDRESS = r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]"
-_DRIVER = re.compile(rf"\b(?P<driver>amdgpu|radeon|i915|xe|nouveau)\b(?: (?P<address>{_ADDRESS}))?")
+_DRIVER = regex(rf"\b(?P<driver>amdgpu|radeon|i915|xe|nouveau)\b(?: (?P<address>{_ADDRESS}))?")
 _NO_DEVICE = -19
 """-ENODEV: what a reset returns when the device does not answer."""
 
@@ -116,7 +117,7 @@ _AMDGPU = (
     Pattern(
         id="amdgpu-lost",
         needles=("device lost from bus",),
-        regex=re.compile(r"(?:amdgpu|drmn\d+)\b.{0,160}device lost from bus"),
+        regex=regex(r"(?:amdgpu|drmn\d+)\b.{0,160}device lost from bus"),
         read=_read_lost,
         examples=("amdgpu 0000:2d:00.0: amdgpu: device lost from bus!",),
         near=("usb 1-4: device lost from bus",),
@@ -125,7 +126,7 @@ _AMDGPU = (
     Pattern(
         id="amdgpu-ring-timeout",
         needles=(" timeout, signaled", " timeout, but soft"),
-        regex=re.compile(
+        regex=regex(
             r"(?:amdgpu|job_timedout|radeon|drmn\d+)\b.{0,160}[Rr]ing (?P<ring>\S+) timeout, (?:signaled|but soft)"
         ),
         read=_read_ring,
@@ -141,7 +142,7 @@ _AMDGPU = (
     Pattern(
         id="amdgpu-reset-end",
         needles=("GPU reset end with ret", "GPU Recovery Failed"),
-        regex=re.compile(r"GPU (?:reset end with ret\s?=\s?|Recovery Failed:\s*)(?P<ret>-?\d+)"),
+        regex=regex(r"GPU (?:reset end with ret\s?=\s?|Recovery Failed:\s*)(?P<ret>-?\d+)"),
         read=_read_reset_end,
         examples=(
             "amdgpu 0000:2d:00.0: amdgpu: GPU reset end with ret = -19",
@@ -153,7 +154,7 @@ _AMDGPU = (
     Pattern(
         id="amdgpu-reset",
         needles=("GPU reset",),
-        regex=re.compile(
+        regex=regex(
             r"(?:amdgpu|radeon|drmn\d+)\b.{0,160}GPU reset(?:\(\d+\))? (?:begin!?|succeeded|failed)"
         ),
         read=lambda match, window: (
@@ -174,7 +175,7 @@ _AMDGPU = (
     Pattern(
         id="amdgpu-vram-lost",
         needles=("VRAM is lost due to GPU reset",),
-        regex=re.compile(r"VRAM is lost due to GPU reset"),
+        regex=regex(r"VRAM is lost due to GPU reset"),
         read=_hung("reset", recovered=True),
         examples=("[drm] VRAM is lost due to GPU reset!",),
         near=("[drm] VRAM: 8176M used",),
@@ -183,7 +184,7 @@ _AMDGPU = (
     Pattern(
         id="amdgpu-smu-all-ones",
         needles=("SMU", "smu"),
-        regex=re.compile(
+        regex=regex(
             r"(?:amdgpu|drmn\d+)\b.{0,160}(?:SMU|smu)\b.{0,160}\bresp(?:onse)?\b\s?[:=]?\s?0x(?:FFFFFFFF|ffffffff)\b"
         ),
         read=_read_smu,
@@ -196,7 +197,7 @@ _AMDGPU = (
     Pattern(
         id="amdgpu-no-init",
         needles=("Fatal error during GPU init", "hw_init of IP block"),
-        regex=re.compile(
+        regex=regex(
             r"(?:amdgpu|radeon|drmn\d+)\b.{0,160}(?:Fatal error during GPU init|hw_init of IP block <\w+> failed)"
         ),
         read=_read_no_init,
@@ -210,7 +211,7 @@ _AMDGPU = (
     Pattern(
         id="amdgpu-no-resume",
         needles=("device_ip_resume failed", "resume of IP block"),
-        regex=re.compile(
+        regex=regex(
             r"(?:amdgpu|drmn\d+)\b.{0,160}(?:device_ip_resume failed|resume of IP block <\w+> failed)"
         ),
         read=_hung("fault", recovered=False),
@@ -221,7 +222,7 @@ _AMDGPU = (
     Pattern(
         id="amdgpu-mes",
         needles=("MES failed to respon", "failed to halt cp", "SMU: I'm not done"),
-        regex=re.compile(r"MES failed to respon|failed to halt cp|SMU: I'm not done"),
+        regex=regex(r"MES failed to respon|failed to halt cp|SMU: I'm not done"),
         read=_hung("reset"),
         examples=(
             "[drm ERROR :mes_v11_0_submit_pkt_and_poll_completion] MES failed to response msg=4",
@@ -235,7 +236,7 @@ _OTHERS = (
     Pattern(
         id="drm-wedged",
         needles=("device wedged",),
-        regex=re.compile(
+        regex=regex(
             rf"\b(?P<driver>[a-z]\w+) (?P<address>{_ADDRESS}): \[drm\] device wedged, "
             r"(?P<how>but recovered through reset|but no recovery needed|needs recovery)"
         ),
@@ -247,7 +248,7 @@ _OTHERS = (
     Pattern(
         id="xe-job",
         needles=("Timedout job", "Engine reset: engine_class", "ngine reset request failed"),
-        regex=re.compile(
+        regex=regex(
             r"\b(?:xe|\[drm)\b.{0,160}(?:Timedout job: seqno|Engine reset: (?:engine_class|guc_id)|engine reset request failed on)"
         ),
         read=_hung("ring-timeout"),
@@ -261,7 +262,7 @@ _OTHERS = (
     Pattern(
         id="xe-wedged",
         needles=("Xe has declared device",),
-        regex=re.compile(r"Xe has declared device \S+ as wedged"),
+        regex=regex(r"Xe has declared device \S+ as wedged"),
         read=_hung("wedged", recovered=False),
         examples=(
             "xe 0000:03:00.0: [drm] *ERROR* CRITICAL: Xe has declared device 0000:03:00.0 as wedged.",
@@ -282,7 +283,7 @@ _OTHERS = (
             "CT: No response for request",
             "invalidation response timed out",
         ),
-        regex=re.compile(
+        regex=regex(
             r"\b(?:i915|xe|\[drm)\b.{0,160}(?:GPU HANG|Failed to reset chip|[Rr]esetting chip (?:for|after)|[Rr]esetting [a-z]{3,4}\d+ (?:for hang on|for preemption time out|for stopped heartbeat)|Engine reset failed on"
             r"|CT: No response for request|(?:tlb|TLB) invalidation response timed out)|GPU HANG: ecode"
         ),
@@ -302,7 +303,7 @@ _OTHERS = (
     Pattern(
         id="nouveau-all-ones",
         needles=("nouveau",),
-        regex=re.compile(
+        regex=regex(
             rf"nouveau (?P<address>{_ADDRESS}):.{{0,160}}(?:unknown chipset \(ffffffff\)|read(?:ing)? ffffffff|\bffffffff ffffffff ffffffff\b)"
         ),
         read=_read_nouveau_gone,
@@ -313,7 +314,7 @@ _OTHERS = (
     Pattern(
         id="nouveau-fault",
         needles=("nouveau",),
-        regex=re.compile(
+        regex=regex(
             rf"nouveau (?P<address>{_ADDRESS}): (?:bus: MMIO (?:read|write) of [0-9a-f]+ FAULT at|fifo: (?:\w+ )?fault|fifo: SCHED_ERROR|"
             r"gr: .{0,160}(?:TRAP|timeout)|\S+: channel \d+.{0,160}killed|timeout at|.{0,160}runner_timeout|.{0,160}failed to idle)"
         ),
@@ -328,7 +329,7 @@ _OTHERS = (
     Pattern(
         id="macos-gpu-panic",
         needles=("GPU Panic: ",),
-        regex=re.compile(r"GPU Panic: (?:mux-regs|\[<None>\]|NVRM\[|[A-Z]\w+).{0,400}"),
+        regex=regex(r"GPU Panic: (?:mux-regs|\[<None>\]|NVRM\[|[A-Z]\w+).{0,400}"),
         read=_read_mac_panic,
         examples=(
             'panic(cpu 2 caller 0xffffff7f8b9a0000): "GPU Panic: mux-regs 4 3 7f 0 0 0 severity 3 WS-ready 1 : NVRM[0/1:0:0]: Read Error 0x00000110: CFG 0xffffffff 0xffffffff 0xffffffff, BAR0 0xc0000000"',
@@ -339,7 +340,7 @@ _OTHERS = (
     Pattern(
         id="macos-fence-timeout",
         needles=("fence_timeout", "HangState", "GPURestart", "gpuRestart"),
-        regex=re.compile(
+        regex=regex(
             r"fence_timeout\(|GPU HangState 0x(?!0+\b)[0-9A-Fa-f]+|(?:GPURestart|gpuRestart)\w*.{0,160}(?:hang|reset|Channel|signaled)"
         ),
         read=_macos("fence"),

@@ -17,6 +17,7 @@ from gpuprobe.events import (
     SystemDescribed,
 )
 from gpuprobe.identity import PciAddress
+from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Window
 from gpuprobe.sources.wording.base import Family, Pattern, Reading
 from gpuprobe.sources.wording.shapes import BDF, DEVICE
@@ -140,7 +141,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="pci-power-state",
         needles=("device inaccessible", "config space inaccessible"),
-        regex=re.compile(
+        regex=regex(
             rf"{DEVICE}(?:Unable to change power state from (?P<state>\S+) to \S+, device inaccessible"
             r"|can't change power state from (?P<old>\S+) to \S+ \(config space inaccessible)"
         ),
@@ -155,7 +156,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="pci-power-refused",
         needles=("Refused to change power state",),
-        regex=re.compile(rf"{DEVICE}Refused to change power state"),
+        regex=regex(rf"{DEVICE}Refused to change power state"),
         read=_hint("stuck-in-d3"),
         examples=(
             "nvidia 0000:65:00.0: Refused to change power state, currently in D3",
@@ -167,7 +168,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="pci-ready",
         needles=("ms after ",),
-        regex=re.compile(
+        regex=regex(
             rf"{DEVICE}(?P<state>not ready|ready) \d+ms after [^;]{{1,40}}(?:; (?P<act>waiting|giving up))?"
         ),
         read=_read_ready,
@@ -185,7 +186,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="pci-removed",
         needles=("Removing from iommu group",),
-        regex=re.compile(rf"{DEVICE}Removing from iommu group"),
+        regex=regex(rf"{DEVICE}Removing from iommu group"),
         read=_changed("removed"),
         examples=("pci 0000:65:00.0: Removing from iommu group 19",),
         near=("Removing from iommu group",),
@@ -194,7 +195,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="pci-enumerated",
         needles=("] type 0",),
-        regex=re.compile(
+        regex=regex(
             rf"(?P<bdf>{BDF}): \[(?P<vendor>[0-9a-f]{{4}}):(?P<device>[0-9a-f]{{4}})\] type 0[0-2] class (?P<class>0x[0-9a-f]{{6}})"
         ),
         read=_read_enumerated,
@@ -205,7 +206,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="pci-enabling",
         needles=("enabling device (",),
-        regex=re.compile(rf"{DEVICE}enabling device \([0-9a-f]{{4}} -> [0-9a-f]{{4}}\)"),
+        regex=regex(rf"{DEVICE}enabling device \([0-9a-f]{{4}} -> [0-9a-f]{{4}}\)"),
         read=_changed("answered"),
         examples=("nvidia 0000:65:00.0: enabling device (0000 -> 0003)",),
         near=("enabling device (again)",),
@@ -214,7 +215,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="pci-bridge",
         needles=("PCI bridge to [bus ",),
-        regex=re.compile(
+        regex=regex(
             rf"(?P<bdf>{BDF}): PCI bridge to \[bus (?P<bus>[0-9a-f]{{2}})(?:-[0-9a-f]{{2}})?\]"
         ),
         read=_read_bridge,
@@ -228,7 +229,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="iommu-intel",
         needles=("Request device [",),
-        regex=re.compile(
+        regex=regex(
             r"DMAR: \[[^\]]{2,40}\] Request device \[(?P<bdf>(?:0x)?[0-9a-fA-F]{2}:(?:0x)?[0-9a-fA-F]{2}\.[0-7])\]"
         ),
         read=_read_dmar,
@@ -241,7 +242,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="iommu-amd",
         needles=("AMD-Vi: Event logged",),
-        regex=re.compile(
+        regex=regex(
             rf"(?:(?P<bdf>{BDF}): )?AMD-Vi: Event logged \[(?P<event>[A-Z_]+)(?: device=(?P<device>{BDF}))?"
         ),
         read=_read_amd_vi,
@@ -256,7 +257,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="iommu-arm",
         needles=("arm-smmu",),
-        regex=re.compile(
+        regex=regex(
             r"arm-smmu(?:-v3)? \S+: (?:event 0x[0-9a-f]+ received|event: F_|Unhandled context fault)"
         ),
         read=_read_smmu,
@@ -267,7 +268,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="sibling-usb",
         needles=("HC died", "assume dead"),
-        regex=re.compile(
+        regex=regex(
             rf"xhci\S* (?P<bdf>{BDF}): (?:HC died|xHCI host controller not responding, assume dead)"
         ),
         read=_hint("bridge-error"),
@@ -281,7 +282,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="sibling-audio",
         needles=("CORB reset timeout",),
-        regex=re.compile(rf"snd_hda_intel (?P<bdf>{BDF}): CORB reset timeout"),
+        regex=regex(rf"snd_hda_intel (?P<bdf>{BDF}): CORB reset timeout"),
         read=_hint("bridge-error"),
         examples=("snd_hda_intel 0000:65:00.1: CORB reset timeout#1, CORBRP = 65535",),
         near=("CORB reset timeout",),
@@ -290,7 +291,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="sibling-ucsi",
         needles=("i2c timeout error ffffffff",),
-        regex=re.compile(rf"nvidia-gpu (?P<bdf>{BDF}): i2c timeout error ffffffff"),
+        regex=regex(rf"nvidia-gpu (?P<bdf>{BDF}): i2c timeout error ffffffff"),
         read=_hint("all-ones"),
         examples=("nvidia-gpu 0000:65:00.3: i2c timeout error ffffffff",),
         near=("i2c-3: i2c timeout error ffffffff",),
@@ -299,7 +300,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="vfio-reset-done",
         needles=("vfio-pci ",),
-        regex=re.compile(rf"(?P<drv>vfio-pci) (?P<bdf>{BDF}): reset done"),
+        regex=regex(rf"(?P<drv>vfio-pci) (?P<bdf>{BDF}): reset done"),
         read=_changed("reset-done"),
         examples=("vfio-pci 0000:65:00.0: reset done",),
         near=("vfio-pci 0000:65:00.0: resetting",),
@@ -308,7 +309,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="vfio-bound",
         needles=("vfio-pci ",),
-        regex=re.compile(rf"vfio-pci (?P<bdf>{BDF}): vgaarb: "),
+        regex=regex(rf"vfio-pci (?P<bdf>{BDF}): vgaarb: "),
         read=_read_vfio_bound,
         examples=(
             "vfio-pci 0000:65:00.0: vgaarb: VGA decodes changed: olddecodes=io+mem,decodes=none:owns=none",
@@ -319,7 +320,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="thunderbolt-gone",
         needles=("device disconnected",),
-        regex=re.compile(r"thunderbolt \d+-\d+: device disconnected"),
+        regex=regex(r"thunderbolt \d+-\d+: device disconnected"),
         read=_changed("tunnel-lost"),
         examples=("thunderbolt 0-3: device disconnected",),
         near=("bluetooth: device disconnected", "thunderbolt 0-0:1.1: retimer disconnected"),
@@ -328,7 +329,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="acpi-osc",
         needles=("_OSC: OS now controls", "_OSC: platform does not support"),
-        regex=re.compile(
+        regex=regex(
             r"_OSC: (?P<who>OS now controls|platform does not support) \[(?P<features>[^\]]*)\]"
         ),
         read=_read_osc,
@@ -342,7 +343,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="pcie-aspm",
         needles=("PCIe ASPM is ", "FADT indicates ASPM"),
-        regex=re.compile(
+        regex=regex(
             r"PCIe ASPM is (?:disabled|forcibly enabled)|FADT indicates ASPM is unsupported"
         ),
         read=_read_aspm,
@@ -356,7 +357,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="kernel-cmdline",
         needles=("ommand line: ", "BOOT_IMAGE="),
-        regex=re.compile(
+        regex=regex(
             r"(?:\b[Cc]ommand line: (?P<tag>(?=\S*(?:=|/)))|(?=BOOT_IMAGE=))(?P<line>\S+.*)"
         ),
         read=_read_cmdline,

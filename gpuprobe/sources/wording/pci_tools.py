@@ -16,17 +16,18 @@ from gpuprobe.events import (
     LinkStateReported,
 )
 from gpuprobe.identity import PciAddress
+from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Window
 from gpuprobe.sources.wording.base import Family, Pattern, Reading
 from gpuprobe.sources.wording.pci import GPU_VENDORS
 from gpuprobe.sources.wording.shapes import BDF
 
-_LSPCI_HEAD = re.compile(rf"^(?P<bdf>{BDF}) (?P<class>[A-Z0-9].*)")
-_LSPCI_GPU = re.compile(
+_LSPCI_HEAD = regex(rf"^(?P<bdf>{BDF}) (?P<class>[A-Z0-9].*)")
+_LSPCI_GPU = regex(
     rf"(?P<bdf>{BDF}) (?:VGA compatible controller|3D controller|Display controller)(?: \[03[0-9a-f]{{2}}\])?: (?P<rest>.+)"
 )
-_LINK_CAP = re.compile(r"LnkCap:.*?Speed (?P<speed>[\d.]+) ?GT/s.*?Width x(?P<width>\d+)")
-_WRITES = re.compile(r"\btee\b|\becho\b|\bprintf\b|>\s*/sys|COMMAND=|\bwrite")
+_LINK_CAP = regex(r"LnkCap:.*?Speed (?P<speed>[\d.]+) ?GT/s.*?Width x(?P<width>\d+)")
+_WRITES = regex(r"\btee\b|\becho\b|\bprintf\b|>\s*/sys|COMMAND=|\bwrite")
 
 
 def _lspci_device(window: Window) -> tuple[PciAddress | None, str]:
@@ -124,8 +125,8 @@ def _read_sysfs_path(match: re.Match[str], window: Window) -> Reading:
     ]
 
 
-_TREE_ROOT = re.compile(r"-\[(?P<domain>[0-9a-f]{4,8}):(?P<bus>[0-9a-f]{2})(?:-[0-9a-f]{2})?\]-")
-_TREE_HOP = re.compile(
+_TREE_ROOT = regex(r"-\[(?P<domain>[0-9a-f]{4,8}):(?P<bus>[0-9a-f]{2})(?:-[0-9a-f]{2})?\]-")
+_TREE_HOP = regex(
     r"(?P<dev>[01][0-9a-f])\.(?P<fn>[0-7])(?:-\[(?P<bus>[0-9a-f]{2})(?:-[0-9a-f]{2})?\]-+)?"
 )
 
@@ -204,7 +205,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="lspci-rev-ff",
         needles=("(rev ff)",),
-        regex=re.compile(rf"(?P<bdf>{BDF}) [A-Z0-9].{{4,200}}?\(rev ff\)"),
+        regex=regex(rf"(?P<bdf>{BDF}) [A-Z0-9].{{4,200}}?\(rev ff\)"),
         read=_read_rev_ff,
         examples=("65:00.0 VGA compatible controller: NVIDIA Corporation Device 2684 (rev ff)",),
         near=("firmware (rev ff)",),
@@ -213,7 +214,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="lspci-header-type",
         needles=("Unknown header type 7f",),
-        regex=re.compile(r"!!! Unknown header type 7f"),
+        regex=regex(r"!!! Unknown header type 7f"),
         read=_read_header_type,
         examples=("!!! Unknown header type 7f",),
         near=("Unknown header type 7f of a packet",),
@@ -236,7 +237,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="lspci-link-status",
         needles=("LnkSta:",),
-        regex=re.compile(
+        regex=regex(
             r"LnkSta:\s*Speed (?:(?P<speed>[\d.]+) ?GT/s|[Uu]nknown)(?: \([^)]*\))?, Width x(?P<width>\d+)"
         ),
         read=_read_link_status,
@@ -250,7 +251,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="sysfs-link",
         needles=("current_link_",),
-        regex=re.compile(
+        regex=regex(
             r"current_link_(?P<which>speed|width)\s*[:= ]\s*(?P<value>Unknown(?: speed)?|[\d.]+(?: GT/s(?: PCIe)?)?)"
         ),
         read=_read_sysfs_link,
@@ -265,7 +266,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="sysfs-runtime-status",
         needles=("/power/runtime_status",),
-        regex=re.compile(rf"/(?P<bdf>{BDF})/power/runtime_status\s*[:= ]\s*suspended\b"),
+        regex=regex(rf"/(?P<bdf>{BDF})/power/runtime_status\s*[:= ]\s*suspended\b"),
         read=_read_runtime_status,
         examples=("/sys/bus/pci/devices/0000:65:00.0/power/runtime_status:suspended",),
         near=("/sys/bus/pci/devices/0000:65:00.0/power/runtime_status:active",),
@@ -274,7 +275,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="config-all-ones",
         needles=("00: ff ff ff ff", "00000: ffff ffff", "00000 ffff ffff"),
-        regex=re.compile(r"(?:\b00: ff(?: ff){7}|\b0{7,8}:? ffff(?: ffff){3})"),
+        regex=regex(r"(?:\b00: ff(?: ff){7}|\b0{7,8}:? ffff(?: ffff){3})"),
         read=_read_config_dump,
         examples=(
             "65:00.0 VGA compatible controller: NVIDIA Corporation Device 2684\n00: ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff",
@@ -285,7 +286,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="lspci-tree",
         needles=("]----", "]-+-"),
-        regex=re.compile(
+        regex=regex(
             r"(?:[+\\]|\]-)-(?P<chain>[01][0-9a-f]\.[0-7]-\[[0-9a-f]{2}(?:-[0-9a-f]{2})?\]-(?:---|\+-)[0-9a-f].*)"
         ),
         read=_read_tree,
@@ -296,7 +297,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="admin-sysfs",
         needles=("/sys/bus/pci/", "/sys/devices/pci", "/sys/class/"),
-        regex=re.compile(
+        regex=regex(
             rf"/sys/(?:bus/pci|devices/pci[\w:./-]{{0,300}}?|class/\w+/\w+/device)(?:/devices)?(?:/{BDF})*/(?P<act>remove|reset|rescan)(?![\w/-])"
         ),
         read=_read_sysfs_act,
@@ -314,7 +315,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="admin-driver",
         needles=("/sys/bus/pci/drivers/",),
-        regex=re.compile(r"/sys/bus/pci/drivers/(?P<driver>[\w-]+)/(?P<act>unbind|bind|new_id)\b"),
+        regex=regex(r"/sys/bus/pci/drivers/(?P<driver>[\w-]+)/(?P<act>unbind|bind|new_id)\b"),
         read=_read_driver_act,
         examples=(
             "lee : TTY=pts/0 ; PWD=/root ; USER=root ; COMMAND=/usr/bin/tee /sys/bus/pci/drivers/nvidia/unbind",
@@ -326,7 +327,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="sysfs-path",
         needles=("/devices/pci",),
-        regex=re.compile(rf"/devices/pci[0-9a-f]{{4,8}}:[0-9a-f]{{2}}(?P<hops>(?:/{BDF}){{2,}})"),
+        regex=regex(rf"/devices/pci[0-9a-f]{{4,8}}:[0-9a-f]{{2}}(?P<hops>(?:/{BDF}){{2,}})"),
         read=_read_sysfs_path,
         examples=("/sys/devices/pci0000:60/0000:60:01.0/0000:61:00.0/0000:62:00.0/0000:65:00.0",),
         near=("/sys/devices/pci0000:00/0000:00:1f.3/sound",),
@@ -335,7 +336,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="admin-smi-reset",
         needles=("nvidia-smi -r", "--gpu-reset", "nvidia-smi -i"),
-        regex=re.compile(
+        regex=regex(
             rf"nvidia-smi (?:(?:-i|--id)[ =](?:(?P<bdf>{BDF})|\S+) )?(?:-r(?![\w-])|--gpu-reset(?:-ecc)?\b)"
         ),
         read=_acted("reset"),
@@ -349,7 +350,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="admin-rmmod",
         needles=("rmmod ", "modprobe -r", "modprobe --remove"),
-        regex=re.compile(r"\b(?:rmmod|modprobe (?:-r|--remove))(?: -\w+)* nvidia(?![\w-]*fs)"),
+        regex=regex(r"\b(?:rmmod|modprobe (?:-r|--remove))(?: -\w+)* nvidia(?![\w-]*fs)"),
         read=_acted("rmmod"),
         examples=(
             "lee : TTY=pts/0 ; PWD=/root ; USER=root ; COMMAND=/usr/sbin/rmmod nvidia_uvm nvidia",
@@ -361,9 +362,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="admin-setpci",
         needles=("setpci ",),
-        regex=re.compile(
-            rf"\bsetpci (?:-v )?-s (?P<bdf>{BDF}) (?P<register>[\w.+]+)=[0-9a-fA-F:]+"
-        ),
+        regex=regex(rf"\bsetpci (?:-v )?-s (?P<bdf>{BDF}) (?P<register>[\w.+]+)=[0-9a-fA-F:]+"),
         read=_read_setpci,
         examples=(
             "# setpci -s 0000:64:00.0 BRIDGE_CONTROL=40:40",
@@ -375,7 +374,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="admin-slot-power",
         needles=("/sys/bus/pci/slots/",),
-        regex=re.compile(r"(?:tee|>)\s*/sys/bus/pci/slots/[\w-]+/power\b"),
+        regex=regex(r"(?:tee|>)\s*/sys/bus/pci/slots/[\w-]+/power\b"),
         read=_acted("slot-power"),
         examples=("echo 0 > /sys/bus/pci/slots/4/power",),
         near=("cat /sys/bus/pci/slots/4/power",),
@@ -384,7 +383,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="admin-nodedev",
         needles=("nodedev-detach",),
-        regex=re.compile(
+        regex=regex(
             r"nodedev-detach (?:--device )?pci_(?P<node>[0-9a-f]{4}_[0-9a-f]{2}_[01][0-9a-f]_[0-7])"
         ),
         read=_read_nodedev,

@@ -11,6 +11,7 @@ from gpuprobe.events import (
     SystemDescribed,
 )
 from gpuprobe.identity import PciAddress
+from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Window
 from gpuprobe.sources.wording.base import Family, Pattern, Reading
 from gpuprobe.sources.wording.shapes import BDF, DEVICE, address, lines_from
@@ -28,11 +29,11 @@ _SLOT_WORDS = (
     ("button", "attention-button"),
 )
 
-_CONTAINED = re.compile(rf"(?P<bdf>{BDF}): DPC: containment event")
-_REASON = re.compile(
+_CONTAINED = regex(rf"(?P<bdf>{BDF}): DPC: containment event")
+_REASON = regex(
     r"(?P<why>unmasked uncorrectable error|ERR_NONFATAL|ERR_FATAL|RP PIO error|software trigger|reserved error)"
 )
-_SENDER = re.compile(rf"received from ({BDF})")
+_SENDER = regex(rf"received from ({BDF})")
 
 
 def _contained_before(window: Window, device: str, lines: int) -> bool:
@@ -127,7 +128,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="dpc-containment",
         needles=("DPC: containment event",),
-        regex=re.compile(
+        regex=regex(
             rf"{DEVICE}DPC: containment event(?:, status:0x[0-9a-fA-F]+)?(?:,? source:(?P<source>0x[0-9a-fA-F]+))?"
         ),
         read=_read_containment,
@@ -142,7 +143,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="dpc-reason",
         needles=("DPC: unmasked", "DPC: ERR_", "DPC: RP PIO", "DPC: software", "DPC: reserved"),
-        regex=re.compile(
+        regex=regex(
             rf"{DEVICE}DPC: (?P<why>unmasked uncorrectable error|ERR_NONFATAL|ERR_FATAL|RP PIO error|software trigger|reserved error)"
         ),
         read=_read_reason,
@@ -153,7 +154,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="dpc-rp-pio",
         needles=("Request received", "Request Completion Timeout"),
-        regex=re.compile(
+        regex=regex(
             rf"{DEVICE}(?:DPC: )?\[ ?\d{{1,2}}\] (?P<why>(?:Configuration|I/O|Memory) Request (?:received (?:UR|CA) Completion|Completion Timeout))"
         ),
         read=_read_reason,
@@ -164,7 +165,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="dpc-edr",
         needles=("EDR event received",),
-        regex=re.compile(rf"{DEVICE}(?:EDR: |DPC: )*EDR event received"),
+        regex=regex(rf"{DEVICE}(?:EDR: |DPC: )*EDR event received"),
         read=_read_edr,
         examples=("pcieport 0000:64:00.0: EDR: EDR event received",),
         near=("agent: EDR event received",),
@@ -173,7 +174,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="pciehp-slot",
         needles=("pciehp", "shpchp"),
-        regex=re.compile(
+        regex=regex(
             rf"(?:(?P<bdf>{BDF}): )?(?:pciehp|shpchp)(?: (?P<old>{BDF})[^ ]*)?: "
             r"(?:[Ss]lot\((?P<slot>[^)]{1,20})\): (?P<what>[A-Z].*)"
             r"|(?P<what2>Card (?:not )?present|Power fault|Link Down|Link Up) on Slot\((?P<slot2>[^)]{1,20})\))"
@@ -196,7 +197,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="pciehp-service",
         needles=("pciehp: Slot #",),
-        regex=re.compile(rf"{DEVICE}pciehp: (?P<value>Slot #\d+ .*)"),
+        regex=regex(rf"{DEVICE}pciehp: (?P<value>Slot #\d+ .*)"),
         read=_read_service,
         examples=(
             "pcieport 0000:64:00.0: pciehp: Slot #4 AttnBtn- PwrCtrl- MRL- HotPlug+ Surprise+",
@@ -207,7 +208,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="pciehp-check-link",
         needles=("check link status",),
-        regex=re.compile(rf"{DEVICE}pciehp: (?:Slot\([^)]*\): )?Failed to check link status"),
+        regex=regex(rf"{DEVICE}pciehp: (?:Slot\([^)]*\): )?Failed to check link status"),
         read=_read_check_link,
         examples=("pcieport 0000:64:00.0: pciehp: Failed to check link status",),
         near=("eth0: check link status",),
@@ -216,7 +217,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="link-active",
         needles=("Link Active not",),
-        regex=re.compile(
+        regex=regex(
             rf"{DEVICE}(?:DPC: |pciehp: )?Data Link Layer Link Active not (?P<what>set|cleared) in \d+ msec"
         ),
         read=_read_active,
@@ -227,7 +228,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="link-retrain",
         needles=("broken device, retraining", "retraining failed", "link speed restriction"),
-        regex=re.compile(
+        regex=regex(
             rf"{DEVICE}(?P<what>broken device, retraining|retraining failed|removing 2\.5GT/s downstream link speed restriction)"
         ),
         read=_read_retrain,
@@ -241,7 +242,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="link-bandwidth",
         needles=("available PCIe bandwidth",),
-        regex=re.compile(
+        regex=regex(
             rf"{DEVICE}[\d.]+ Gb/s available PCIe bandwidth, limited by (?P<speed>[\d.]+) ?GT/s(?: PCIe)? x(?P<width>\d+) link"
             rf"(?: at (?P<hop>{BDF}))?(?: \(capable of [\d.]+ Gb/s with (?P<max_speed>[\d.]+) ?GT/s(?: PCIe)? x(?P<max_width>\d+))?"
         ),

@@ -9,10 +9,11 @@ import re
 from collections.abc import Callable
 
 from gpuprobe.events import ProseMentioned
+from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Window
 from gpuprobe.sources.wording.base import Family, Pattern, Reading
 
-_OTHER_XIDS = re.compile(
+_OTHER_XIDS = regex(
     r"BOOTP|DHCP|\bRPC\b|\bNFS|nfs4|sunrpc|\bdhc|transaction|binlog|\bxm(?:in|ax)\b|vacuum|relfrozenxid|\bXA\b|postgres|"
     r"autovacuum|wraparound|commit|mysql|mariadb|X11|XIDs? of|window id|xid cache",
     re.IGNORECASE,
@@ -55,7 +56,7 @@ _LOST_GPU = (
 )
 """Phrases that are needles as well."""
 
-_LOSS = re.compile(
+_LOSS = regex(
     r"\b(?:f[ae]lls?|fallen|falling|drop(?:s|ped|ping)?|came|went|kicked|knocked) off (?:of )?the (?:(?:PCI|pci)(?:[ -]?(?:[eE]|[eE]xpress))? )?bus\b"
     rf"|\b(?:{'|'.join(_LOST_GPU)})s?\b(?! memory| time| utili[sz]ation| acceleration| performance)"
     r"|\b(?:GPU|gpu|[Dd]evice) loss\b"
@@ -70,7 +71,7 @@ PROSE = Family(
         Pattern(
             id="prose-xid",
             needles=("Xid", "XID", "xid"),
-            regex=re.compile(
+            regex=regex(
                 r"(?<![\w\"'.])(?:Xid|XID|xid)(?:s| error| code| errors| codes| event| message)?(?:\s*[:#]\s*|\s*\(\s*|\s+is\s+|\s+|-)?(?<!=)"
                 r"(?P<code>\d{1,3})(?![\w:]|\.\d)"
             ),
@@ -113,7 +114,7 @@ PROSE = Family(
         Pattern(
             id="prose-cuda",
             needles=("launch failure", "illegal memory access", "CUDA error"),
-            regex=re.compile(r"(?:unspecified )?launch failure|illegal memory access|CUDA errors?\b"),
+            regex=regex(r"(?:unspecified )?launch failure|illegal memory access|CUDA errors?\b"),
             read=_mention("cuda"),
             examples=("I keep getting an unspecified launch failure on long prompts",),
             near=("launch failed for payment service",),
@@ -122,7 +123,7 @@ PROSE = Family(
         Pattern(
             id="prose-heat",
             needles=("overheat", "thermal throttl"),
-            regex=re.compile(r"\boverheat(?:s|ed|ing)?\b|\bthermal throttl(?:ing|es?|ed)\b"),
+            regex=regex(r"\boverheat(?:s|ed|ing)?\b|\bthermal throttl(?:ing|es?|ed)\b"),
             read=_mention("thermal"),
             examples=("maybe the card is overheating",),
             near=("heat sink ordered",),
@@ -131,7 +132,7 @@ PROSE = Family(
         Pattern(
             id="prose-oom",
             needles=("out of memory", "out of VRAM", "OOM kill"),
-            regex=re.compile(r"\b(?:runs?|ran|running|goes|went) out of (?:memory|VRAM)\b|\bOOM kill(?:ed|er|s)\b"),
+            regex=regex(r"\b(?:runs?|ran|running|goes|went) out of (?:memory|VRAM)\b|\bOOM kill(?:ed|er|s)\b"),
             read=_mention("oom"),
             examples=("the box ran out of memory yesterday",),
             near=("read out of memory mapped files",),

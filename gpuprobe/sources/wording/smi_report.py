@@ -22,16 +22,17 @@ from gpuprobe.events import (
     SystemDescribed,
     ThermalReported,
 )
+from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Record, Window
 from gpuprobe.sources.wording.base import Family, Pattern, Reading
 
 _SPEED_GTS = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}
 """Transfer rate of a PCIe generation, GT/s per lane."""
 
-_HEADING = re.compile(
+_HEADING = regex(
     r"(?<![\w:] )\bGPU (?P<address>[0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])\s*$"
 )
-_BUS_ID = re.compile(
+_BUS_ID = regex(
     r"\bBus Id\s*:\s*(?P<address>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])"
 )
 
@@ -47,7 +48,7 @@ def _device(window: Window) -> str | None:
 
 def _value(records: Sequence[Record], label: str) -> float | None:
     """The number behind the first line `label : 12.5 C` of `records`, or None."""
-    shape = re.compile(rf"(?:^|\s){label}\s*:\s*(\d+(?:\.\d+)?)")
+    shape = regex(rf"(?:^|\s){label}\s*:\s*(\d+(?:\.\d+)?)")
     for record in records:
         if found := shape.search(record.raw):
             return float(found[1])
@@ -168,7 +169,7 @@ def _read_retirement(match: re.Match[str], window: Window) -> Reading:
 def _line(
     name: str,
     needles: tuple[str, ...],
-    regex: str,
+    text: str,
     read: Callable[[re.Match[str], Window], Reading | Iterator[Event]],
     example: str,
     near: str,
@@ -176,7 +177,7 @@ def _line(
     return Pattern(
         id=f"smi-q-{name}",
         needles=needles,
-        regex=re.compile(regex),
+        regex=regex(text),
         read=read,
         examples=(example,),
         near=(near,),

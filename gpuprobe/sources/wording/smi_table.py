@@ -26,6 +26,7 @@ from gpuprobe.events import (
     PowerReported,
     ThermalReported,
 )
+from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Record, Window
 from gpuprobe.sources.wording.base import Family, Pattern, Reading
 
@@ -34,12 +35,10 @@ BRAKE = 0x80
 HW_THERMAL = 0x40
 """Clocks-event bit: the hardware's thermal slowdown is active."""
 
-_ADDRESS = re.compile(
-    r"(?<![\w:.])([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])(?![\w.])"
-)
-_DATE = re.compile(r"\d{4}/\d{2}/\d{2} \d{2}:\d{2}:\d{2}(?:\.\d+)?")
-_NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*(W|%|MHz|MiB|C)?$")
-_UUID = re.compile(r"GPU-[0-9a-f]{8}-[0-9a-f-]{27}$", re.IGNORECASE)
+_ADDRESS = regex(r"(?<![\w:.])([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])(?![\w.])")
+_DATE = regex(r"\d{4}/\d{2}/\d{2} \d{2}:\d{2}:\d{2}(?:\.\d+)?")
+_NUMBER = regex(r"(\d+(?:\.\d+)?)\s*(W|%|MHz|MiB|C)?$")
+_UUID = regex(r"GPU-[0-9a-f]{8}-[0-9a-f-]{27}$", re.IGNORECASE)
 
 _COLUMNS = {
     "power.draw": "power_w",
@@ -60,7 +59,7 @@ _COLUMNS = {
     "name": "name",
     "uuid": "uuid",
 }
-_KNOWN_HEADER = re.compile(
+_KNOWN_HEADER = regex(
     r"(?:power\.|temperature\.|clocks|utilization\.|pci|timestamp|index|name|uuid|memory\.|fan\.|ecc\.)"
 )
 
@@ -261,7 +260,7 @@ SMI_TABLE = Family(
         Pattern(
             id="smi-csv-lost",
             needles=("[GPU is lost]",),
-            regex=re.compile(r"\[GPU is lost\].*\Z"),
+            regex=regex(r"\[GPU is lost\].*\Z"),
             read=_read_lost_row,
             examples=(
                 "2026/05/11 09:12:44.700, [GPU is lost], [GPU is lost], [GPU is lost]",
@@ -273,7 +272,7 @@ SMI_TABLE = Family(
         Pattern(
             id="smi-csv-reset",
             needles=("[GPU requires reset]", "[GPU requires restart]"),
-            regex=re.compile(r"\[GPU requires (?:reset|restart)\].*\Z"),
+            regex=regex(r"\[GPU requires (?:reset|restart)\].*\Z"),
             read=_read_reset_row,
             examples=("2026/05/11 09:12:44.700, 00000000:41:00.0, [GPU requires reset], 41",),
             near=("GPU requires reset",),
@@ -282,7 +281,7 @@ SMI_TABLE = Family(
         Pattern(
             id="smi-csv-memory",
             needles=("ecc.errors.uncorrected.volatile.", "remapped_rows."),
-            regex=re.compile(
+            regex=regex(
                 r"(?<![\w=,.])(?P<header>(?:[\w.]+(?: \[\w+\])?, )*(?:ecc\.errors\.uncorrected\.volatile\.\w+|remapped_rows\.(?:pending|failure))(?:, [\w.]+(?: \[\w+\])?)*)\s*\Z"
             ),
             read=_read_memory_header,
@@ -296,7 +295,7 @@ SMI_TABLE = Family(
         Pattern(
             id="smi-csv-row",
             needles=(", 00000000:", " W, ", ", 0x0000000000000", " %, ", " MHz, "),
-            regex=re.compile(
+            regex=regex(
                 r"(?:, 00000000:[0-9A-Fa-f]{2}:|\d W, |, 0x0000000000000[0-9A-Fa-f]{3}|\d %, |\d MHz, ).*\Z"
             ),
             read=_read_row,
@@ -311,7 +310,7 @@ SMI_TABLE = Family(
         Pattern(
             id="smi-dmon",
             needles=("# gpu ",),
-            regex=re.compile(r"# gpu (?P<names>[a-z ]*\bpwr\b[a-z ]*|[a-z ]*\bsm\b[a-z ]*)$"),
+            regex=regex(r"# gpu (?P<names>[a-z ]*\bpwr\b[a-z ]*|[a-z ]*\bsm\b[a-z ]*)$"),
             read=_read_dmon,
             examples=(
                 "# gpu    pwr  gtemp  mtemp     sm    mem\n# Idx      W      C      C      %      %\n    0    210     66      -     98     40",

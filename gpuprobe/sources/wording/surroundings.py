@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import re
 
+from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Window
 
 TRACEBACK = "Traceback (most recent call last)"
-FRAME = re.compile(
-    r'File "(?P<file>[^"\n]+)", line (?P<line>\d+)(?:, in (?P<function>[^\s,"\\]+))?'
-)
-_RAISED = re.compile(r"Exception raised from (?P<function>\S+) at (?P<at>\S+:\d+)")
-_GGML = re.compile(
+FRAME = regex(r'File "(?P<file>[^"\n]+)", line (?P<line>\d+)(?:, in (?P<function>[^\s,"\\]+))?')
+_RAISED = regex(r"Exception raised from (?P<function>\S+) at (?P<at>\S+:\d+)")
+_GGML = regex(
     r"current device: (?P<device>-?\d+), in function (?P<function>\S+)(?: at (?P<at>\S+:\d+))?"
 )
-_EXCEPTION = re.compile(r"^[\s>|]*(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Interrupt)\b(?::|$)")
+_EXCEPTION = regex(r"^[\s>|]*(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Interrupt)\b(?::|$)")
 _RANKS = (
-    re.compile(r"\[rank(\d+)\]"),
-    re.compile(r"\[(\d+)\] (?:\S+ )?NCCL (?:WARN|INFO)"),
-    re.compile(r"\b[Rr]ank[ =:]{0,2}(\d+)\b"),
-    re.compile(r"(?<![A-Za-z0-9])TP(\d+)\b"),
-    re.compile(r"current device: (\d+)"),
-    re.compile(r"\bGPU=(\d+)\b"),
+    regex(r"\[rank(\d+)\]"),
+    regex(r"\[(\d+)\] (?:\S+ )?NCCL (?:WARN|INFO)"),
+    regex(r"\b[Rr]ank[ =:]{0,2}(\d+)\b"),
+    regex(r"(?<![A-Za-z0-9])TP(\d+)\b"),
+    regex(r"current device: (\d+)"),
+    regex(r"\bGPU=(\d+)\b"),
 )
-_CUDA_BEFORE = re.compile(
+_CUDA_BEFORE = regex(
     r"(?:CUDA|HIP|cuda|Cuda)(?: runtime| driver)? (?:[Ee]rror|failure)\b|cudaError[A-Z]|CUDA_ERROR_[A-Z]|hipError[A-Z]"
     r"|unspecified launch failure|illegal memory access was encountered|device-side assert triggered"
 )

@@ -23,6 +23,7 @@ from gpuprobe.events import (
     SystemDescribed,
 )
 from gpuprobe.identity import PciAddress
+from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Window
 from gpuprobe.sources.wording.base import Family, Pattern, Reading
 
@@ -72,9 +73,13 @@ def _read_whea(match: re.Match[str], window: Window) -> Reading:
 def _read_code_43(match: re.Match[str], window: Window) -> Reading:
     """Any device can have the code; the lines around must show a GPU."""
     near = (window.text, *(record.message for record in (*window.before(6), *window.after(6))))
-    if not any(re.search(r"VEN_(?:10DE|1002)|NVIDIA|GeForce|Radeon", text, re.IGNORECASE) for text in near):
+    if not any(
+        re.search(r"VEN_(?:10DE|1002)|NVIDIA|GeForce|Radeon", text, re.IGNORECASE) for text in near
+    ):
         return None
-    return OtherFailed(what="the GPU's driver reported problems (Code 43)", where="Windows", **window.base())
+    return OtherFailed(
+        what="the GPU's driver reported problems (Code 43)", where="Windows", **window.base()
+    )
 
 
 def _read_dpc_watchdog(match: re.Match[str], window: Window) -> Reading:
@@ -87,7 +92,7 @@ WINDOWS = Family(
         Pattern(
             id="nvlddmkm-event",
             needles=("nvlddmkm",),
-            regex=re.compile(
+            regex=regex(
                 r"(?:The description for )?[Ee]vent ID \(? ?(?:0|13|14|153) ?\)? (?:from|in|\()\s?(?:source|Source)?[ (]{0,3}nvlddmkm"
                 r"|nvlddmkm\W{1,12}(?:[Ee]vent(?: ID)?|ID)?\W{0,6}(?:13|14|153)\b"
                 r"|[Ee]vent(?: ID)?\W{0,3}(?:0|13|14|153)\W{1,12}nvlddmkm"
@@ -104,7 +109,7 @@ WINDOWS = Family(
         Pattern(
             id="nvlddmkm-device",
             needles=("Error occurred on GPUID", "CMDre ", "Resetting TDR occurred on GPUID", "Reset TDR occurred"),
-            regex=re.compile(
+            regex=regex(
                 r"(?:Error|Resetting TDR|Reset TDR|Restarting TDR) occurred on GPUID: ?[0-9a-fA-F]+|\bCMDre [0-9a-f]{8} [0-9a-f]{8}"
             ),
             read=_hung("nvlddmkm", "tdr"),
@@ -115,7 +120,7 @@ WINDOWS = Family(
         Pattern(
             id="display-4101",
             needles=("stopped responding and has",),
-            regex=re.compile(
+            regex=regex(
                 r"[Dd]isplay driver (?P<driver>\w+) stopped responding and has (?P<ok>successfully )?recovered"
             ),
             read=lambda match, window: GpuHung(
@@ -131,7 +136,7 @@ WINDOWS = Family(
         Pattern(
             id="tdr-bugcheck",
             needles=("VIDEO_TDR_", "VIDEO_ENGINE_TIMEOUT", "VIDEO_SCHEDULER_INT", "ugcheck", "ug check"),
-            regex=re.compile(
+            regex=regex(
                 r"\bVIDEO_TDR_(?:FAILURE|ERROR|TIMEOUT_DETECTED)\b|\bVIDEO_ENGINE_TIMEOUT_DETECTED\b|\bVIDEO_SCHEDULER_INTERNAL_ERROR\b"
                 r"|(?:The computer has rebooted from a bugcheck\.\s+)?(?:The )?[Bb]ug ?check (?:was: |code:? ?|)0x(?:00000)?(?:116|117|119)\b"
             ),
@@ -146,7 +151,7 @@ WINDOWS = Family(
         Pattern(
             id="live-kernel-event",
             needles=("LiveKernelEvent",),
-            regex=re.compile(
+            regex=regex(
                 r"LiveKernelEvent\b\W{0,40}(?:(?:[Cc]ode|P1|Parameter 1)\b\W{0,6})?(?P<code>141|117|1a8|193)\b"
             ),
             read=lambda match, window: GpuHung(
@@ -162,7 +167,7 @@ WINDOWS = Family(
         Pattern(
             id="lkd-bucket",
             needles=("LKD_0x1",),
-            regex=re.compile(r"\bLKD_0x(?:141|117)(?![0-9A-Fa-f])"),
+            regex=regex(r"\bLKD_0x(?:141|117)(?![0-9A-Fa-f])"),
             read=_hung("nvlddmkm", "tdr"),
             examples=("FAILURE_BUCKET_ID:  LKD_0x141_Tdr:6_IMAGE_nvlddmkm.sys_Ampere",),
             near=("FAILURE_BUCKET_ID:  LKD_0x15E_ndis.sys",),
@@ -171,7 +176,7 @@ WINDOWS = Family(
         Pattern(
             id="whea-pcie",
             needles=("Component: PCI Express",),
-            regex=re.compile(r"Component: PCI Express (?P<what>(?:Legacy )?Endpoint|(?:Legacy )?[A-Z]\w+ [A-Z]\w+(?: \w+)?)"),
+            regex=regex(r"Component: PCI Express (?P<what>(?:Legacy )?Endpoint|(?:Legacy )?[A-Z]\w+ [A-Z]\w+(?: \w+)?)"),
             read=_read_whea,
             examples=(
                 "A corrected hardware error has occurred.\n\nComponent: PCI Express Root Port\nError Source: Advanced Error Reporting (PCI Express)\n\nPrimary Bus:Device:Function: 0x0:0x3:0x1\nPrimary Device Name:PCI\\VEN_1022&DEV_1483",
@@ -182,7 +187,7 @@ WINDOWS = Family(
         Pattern(
             id="code-43",
             needles=("reported problems. (Code 43)", "(Code 43)"),
-            regex=re.compile(r"because it has reported problems\. ?\(Code 43\)"),
+            regex=regex(r"because it has reported problems\. ?\(Code 43\)"),
             read=_read_code_43,
             examples=(
                 "Windows has stopped this device because it has reported problems. (Code 43)\nDevice PCI\\VEN_10DE&DEV_2684&SUBSYS_16F110DE&REV_A1 had a problem starting.",
@@ -193,7 +198,7 @@ WINDOWS = Family(
         Pattern(
             id="pnp-surprise",
             needles=("was surprise removed",),
-            regex=re.compile(r"PCI\\VEN_(?:10DE|1002)&[^\n]{0,160}was surprise removed", re.IGNORECASE),
+            regex=regex(r"PCI\\VEN_(?:10DE|1002)&[^\n]{0,160}was surprise removed", re.IGNORECASE),
             read=lambda match, window: LossHinted(what="remove-busy", **window.base()),
             examples=(
                 "Device PCI\\VEN_10DE&DEV_2204&SUBSYS_14671 was surprise removed as it was reported as missing on the bus.",
@@ -204,7 +209,7 @@ WINDOWS = Family(
         Pattern(
             id="dpc-watchdog",
             needles=("DPC_WATCHDOG_VIOLATION",),
-            regex=re.compile(r"\bDPC_WATCHDOG_VIOLATION\b"),
+            regex=regex(r"\bDPC_WATCHDOG_VIOLATION\b"),
             read=_read_dpc_watchdog,
             examples=("DPC_WATCHDOG_VIOLATION (133)",),
             near=("DPC watchdog enabled",),
@@ -213,7 +218,7 @@ WINDOWS = Family(
         Pattern(
             id="wsl-dxg",
             needles=("dxgk: ",),
-            regex=re.compile(r"\bdxgk: dxgk\w+:\s+Ioctl failed"),
+            regex=regex(r"\bdxgk: dxgk\w+:\s+Ioctl failed"),
             read=_read_dxg,
             examples=("misc dxg: dxgk: dxgkio_query_adapter_info: Ioctl failed: -22",),
             near=("misc dxg: registered",),
