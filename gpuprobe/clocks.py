@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from gpuprobe.clock import Stamp
 from gpuprobe.errors import UsageError
@@ -49,6 +48,9 @@ def parse_timezone(text: str) -> tzinfo:
         offset = sign * timedelta(hours=int(match[2]), minutes=int(match[3] or 0))
         if abs(offset) < timedelta(days=1):
             return timezone(offset)
+    # Imported here: hardly a run needs it, and it takes its time.
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
     try:
         return ZoneInfo(text.strip())
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from importlib import resources
 from typing import Any
+
+import tomli
 
 from gpuprobe.errors import CatalogueError
 
@@ -114,8 +115,8 @@ class DataFile:
         self.name = name
         text = resources.files("gpuprobe.catalog").joinpath(f"{name}.toml").read_text("utf-8")
         try:
-            self.data: dict[str, Any] = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+            self.data: dict[str, Any] = tomli.loads(text)
+        except tomli.TOMLDecodeError as error:
             raise CatalogueError(f"{name}.toml cannot be read: {error}") from error
 
     def entries(self, table: str, key: str) -> Iterator[Entry]:

@@ -28,7 +28,7 @@ def test_a_recovery_ties_the_gpu_to_its_port() -> None:
     )
 
     assert Kind.DEVICE_LEFT_BUS is said.answer
-    assert GPU == str(said.verdicts[0].device and said.verdicts[0].device.pci)
+    assert str(said.verdicts[0].device and said.verdicts[0].device.pci) == GPU
 
 
 def test_a_recovery_of_another_device_is_no_loss() -> None:
@@ -65,7 +65,7 @@ def test_clean_up_beside_its_cause_adds_nothing() -> None:
         "Mar  3 11:20:08 n4 kernel: NVRM: Xid (PCI:0000:17:00): 45, pid=771, name=python3, Ch 00000009 caused by previous Xid 31\n"
     )
 
-    assert [Kind.APPLICATION_FAULT] == [verdict.kind for verdict in said.verdicts]
+    assert [verdict.kind for verdict in said.verdicts] == [Kind.APPLICATION_FAULT]
 
 
 def test_a_reset_owed_without_its_fault_cannot_be_told() -> None:

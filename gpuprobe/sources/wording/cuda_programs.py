@@ -113,8 +113,9 @@ def _read_opencl(match: re.Match[str], window: Window) -> Reading:
     return report(window, error, where=match["call"], framework="opencl")
 
 
-def _read_miner(match: re.Match[str], window: Window) -> Reading:
-    return report(window, CudaError(None, None, match["said"].strip()), framework="miner")
+def _read_said(match: re.Match[str], window: Window) -> Reading:
+    """A program's own words for a GPU that failed it, without any code of CUDA's."""
+    return report(window, CudaError(None, None, match["said"].strip()))
 
 
 def _read_debugger(match: re.Match[str], window: Window) -> Reading:
@@ -314,7 +315,7 @@ PROGRAM_PATTERNS = (
         regex=regex(
             r"(?P<said>GPU ?#?\d{1,2}:? (?:detected DEAD|not responding|stopped responding|hangs in OpenCL call|[Hh]ung [Dd]etected|FAULTY)[^\n]{0,80}|errors: -?\d+ +\(DIED!\))"
         ),
-        read=_read_miner,
+        read=_read_said,
         examples=(
             "GPU 1: detected DEAD (0a:00.0), will execute restart script watchdog.sh",
             "Watchdog: GPU3 not responding",
@@ -324,6 +325,25 @@ PROGRAM_PATTERNS = (
         ),
         near=("GPU usage not responding to the fan curve",),
         source="TeamRedMiner, GMiner, NBMiner, gpu_burn",
+    ),
+    Pattern(
+        id="folding-at-home",
+        needles=(
+            "BAD_WORK_UNIT",
+            "Force RMSE error",
+            "No compatible CUDA device",
+            "clCreateContext (",
+        ),
+        regex=regex(
+            r"(?P<said>FahCore returned: BAD_WORK_UNIT|ERROR:Force RMSE error of [\d.]+|Error initializing context: (?:No compatible CUDA device is available|clCreateContext \(-\d+\)))"
+        ),
+        read=_read_said,
+        examples=(
+            "14:01:14:WARNING:WU00:FS01:FahCore returned: BAD_WORK_UNIT (114 = 0x72)",
+            "14:01:14:WU00:FS01:0x23:ERROR:Error initializing context: No compatible CUDA device is available",
+        ),
+        near=("14:01:14:WU00:FS01:FahCore returned: FINISHED_UNIT (100 = 0x64)",),
+        source="Folding@home client, OpenMM",
     ),
     Pattern(
         id="cuda-debugger",

@@ -182,13 +182,14 @@ NCCL = Family(
                 "remote process exited or there was a network error",
             ),
             regex=regex(
-                r"(?:NCCL WARN [^\n]*(?:[Cc]onnection closed by remote peer|Connection reset by peer|Broken pipe|Got completion (?:from peer|with error)|(?:fatal|Got) async event|Call to (?:recv|send|connect|recvmsg)[^\n]* failed|socketProgress|Failed to execute operation \w+ from rank)|ncclRemoteError|remote process exited or there was a network error)[^\n]*"
+                r"(?:NCCL WARN [^\n]*(?:[Cc]onnection closed by remote peer|Connection reset by peer|Broken pipe|Got completion (?:from peer|with error)|(?:fatal|Got) async event|Call to (?:recv|send|connect|recvmsg)[^\n]* failed|socketStartConnect: Connect to [^\n]* failed|socketProgress|Failed to execute operation \w+ from rank)|ncclRemoteError|remote process exited or there was a network error)[^\n]*"
             ),
             read=_read_peer,
             examples=(
                 "node4:991:1044 [2] misc/socket.cc:538 NCCL WARN Net : Connection closed by remote peer node5.lan<51112>",
                 "node4:991:1044 [2] misc/socket.cc:518 NCCL WARN Net : Call to recv from 10.3.0.9<40112> failed : Broken pipe",
                 "node4:1:2 [0] NCCL WARN NET/IB: Got completion from peer 10.3.0.2<4791> with status=IBV_WC_RETRY_EXC_ERR(12)",
+                "node4:991:1044 [2] misc/socket.cc:480 NCCL WARN socketStartConnect: Connect to 10.3.0.9<38007> failed : Software caused connection abort",
                 "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.",
             ),
             near=("node4:991:1044 [2] NCCL WARN Environment variable NCCL_FOO is unknown",),

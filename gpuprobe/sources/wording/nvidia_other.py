@@ -150,6 +150,14 @@ def _read_dcgm_ecc(match: re.Match[str], window: Window) -> Reading:
     return GpuMemoryCounted(**window.base(), what="uncorrectable", value=int(match["count"]))
 
 
+def _read_dcgm_nvlink(match: re.Match[str], window: Window) -> Reading:
+    return OtherFailed(**window.base(), what=match["said"], where="dcgm")
+
+
+def _read_wait_failed(match: re.Match[str], window: Window) -> Reading:
+    return NvmlReturned(**window.base(), code=999, name="UNKNOWN")
+
+
 def _read_dcgm_thermal(match: re.Match[str], window: Window) -> Reading:
     return ThermalReported(**window.base(), what="slowdown")
 
@@ -371,6 +379,26 @@ PATTERNS: tuple[Pattern, ...] = (
         ),
         near=("Detected 0 volatile double-bit ECC errors",),
         source="NVIDIA/DCGM, dcgm_errors.h",
+    ),
+    Pattern(
+        id="dcgm-nvlink-down",
+        needles=("is currently down",),
+        regex=regex(r"(?P<said>GPU \d+'s NvLink link \d+ is currently down)"),
+        read=_read_dcgm_nvlink,
+        examples=(
+            "Detected NVLink error: GPU 1's NvLink link 7 is currently down Run a field diagnostic on the GPU.",
+        ),
+        near=("The page is currently down",),
+        source="NVIDIA/DCGM, dcgm_errors.h",
+    ),
+    Pattern(
+        id="nvml-wait-failed",
+        needles=("waiting for event: ",),
+        regex=regex(r"Error waiting for event: (?P<name>ERROR_UNKNOWN|Unknown Error)"),
+        read=_read_wait_failed,
+        examples=("Error waiting for event: ERROR_UNKNOWN; Marking all devices as unhealthy",),
+        near=("Error waiting for event: ERROR_TIMEOUT",),
+        source="NVIDIA/k8s-device-plugin, health.go",
     ),
     Pattern(
         id="dcgm-thermal",

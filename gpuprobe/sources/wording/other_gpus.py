@@ -65,6 +65,10 @@ def _read_reset_end(match: re.Match[str], window: Window) -> Reading:
     return hung
 
 
+def _read_page_fault(match: re.Match[str], window: Window) -> Reading:
+    return GpuHung(driver="amdgpu", what="fault", **window.base(match["address"]))
+
+
 def _read_lost(match: re.Match[str], window: Window) -> Reading:
     _, address = _named(window)
     return GpuLostReported(by="amdgpu", **window.base(address))
@@ -218,6 +222,20 @@ _AMDGPU = (
         examples=("amdgpu 0000:2d:00.0: amdgpu: resume of IP block <psp> failed -22",),
         near=("amdgpu 0000:2d:00.0: amdgpu: SMU is resumed successfully!",),
         source="amdgpu_device.c",
+    ),
+    Pattern(
+        id="amdgpu-page-fault",
+        needles=("page fault (src_id:",),
+        regex=regex(
+            rf"(?:amdgpu|drmn\d+)\b(?: (?P<address>{_ADDRESS}))?.{{0,60}}\[(?:gfx|mm)hub\d*\] (?:no-retry |retry )?page fault \(src_id:"
+        ),
+        read=_read_page_fault,
+        examples=(
+            "amdgpu 0000:2d:00.0: amdgpu: [gfxhub] page fault (src_id:0 ring:24 vmid:8 pasid:32773)",
+            "drmn0: [gfxhub0] retry page fault (src_id:0 ring:0 vmid:3 pasid:32770, for process  pid 771 thread  pid 771)",
+        ),
+        near=("amdgpu 0000:2d:00.0: amdgpu: GCVM_L2_PROTECTION_FAULT_STATUS:0x00801031",),
+        source="gmc_v11_0.c",
     ),
     Pattern(
         id="amdgpu-mes",

@@ -52,7 +52,7 @@ def where(window: Window) -> str:
         inside = _GGML.search(record.message)
         if inside is not None:
             break
-    if inside is not None and inside.re is _GGML:
+    if inside is not None and "device" in inside.re.groupindex:
         at = f" at {inside['at']}" if inside["at"] else ""
         return f"{inside['function']}{at}"
     # Only source lines and carets stand between the innermost frame and the exception.

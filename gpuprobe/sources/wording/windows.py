@@ -187,7 +187,7 @@ WINDOWS = Family(
         Pattern(
             id="code-43",
             needles=("reported problems. (Code 43)", "(Code 43)"),
-            regex=regex(r"because it has reported problems\. ?\(Code 43\)"),
+            regex=regex(r"(?:Windows has stopped this device )?because it has reported problems\. ?\(Code 43\)"),
             read=_read_code_43,
             examples=(
                 "Windows has stopped this device because it has reported problems. (Code 43)\nDevice PCI\\VEN_10DE&DEV_2684&SUBSYS_16F110DE&REV_A1 had a problem starting.",
