@@ -41,6 +41,9 @@ _SEARCHES = regex(
 )
 """Somebody searches for the words, or configures a search."""
 
+_USER_TEXT = re.compile(r"\bprompt[\"']?\s*[:=]\s*[\"'(\[]|[\"']role[\"']\s*:\s*[\"']user\b")
+"""What a model was asked, as an engine's log repeats it."""
+
 _CALL = regex(r"(?P<name>[\w.:!>]+)\s*\(\s*(?:[^()\"']*[,\s]\s*)?(?:[rbfuRBFUL]{0,2})[\"']\Z")
 _RAISED = regex(r"(?:Error|Exception|Err|Failure|Fault|Warning|Status|Some|Exit|Lost)\Z")
 _ASSIGNED = regex(r"[\w\])*]\s*(?:\s[:+]?=\s|:=\s*|=>\s*|==\s*|!=\s*)(?:[rbfuRBFUL]{0,2})[\"'`]\Z")
@@ -188,6 +191,8 @@ def _is_code(record: Record, head: str, words: str, tail: str) -> bool:
         return bool(re.search(r"\b(?:proctitle|cmd|comm|COMMAND)=", head))
     near = head[-_NEAR:] + words[: 4 * _NEAR] + tail[:_NEAR]
     if _TEMPLATE.search(near) and not near.lstrip().startswith('{"'):
+        return True
+    if _USER_TEXT.search(head):
         return True
     if _SEARCHES.search(head) or _in_row_of_codes(record, head) or _MARKUP.search(head[-40:]):
         return True

@@ -152,10 +152,10 @@ def test_a_sentence_is_prose_even_among_log_lines(text: str, words: str) -> None
     assert setting(text, words, pasted=True) is Setting.PROSE
 
 
-def test_a_prompt_in_a_servers_log_is_prose() -> None:
+def test_a_prompt_in_a_servers_log_is_quoted_text() -> None:
     text = f"Received request cmpl-1: prompt: 'why do I see {LOST}', params: n=1"
 
-    assert setting(text, LOST, framing="engine") is Setting.PROSE
+    assert setting(text, LOST, framing="engine") is Setting.CODE
 
 
 @pytest.mark.parametrize(

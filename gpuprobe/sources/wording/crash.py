@@ -104,6 +104,8 @@ def _read_zsh(match: re.Match[str], window: Window) -> Reading:
 def _read_handler(match: re.Match[str], window: Window) -> Reading:
     if match["smashed"]:
         return _crashed(window, "SIGABRT")
+    if match["worker"]:
+        return _crashed(window, _WORDS[match["worker"].replace("-", " ")])
     return _crashed(window, f"SIG{match['signal']}" if match["signal"] else "SIGSEGV")
 
 
@@ -350,15 +352,16 @@ CRASH = Family(
         ),
         Pattern(
             id="crash-handler",
-            needles=("*** SIG", "*** stack smashing", "Windows fatal exception: "),
+            needles=("*** SIG", "*** stack smashing", "Windows fatal exception: ", "encountered in worker"),
             regex=regex(
-                r"\*\*\* SIG(?P<signal>SEGV|BUS|ABRT|ILL|FPE) received |(?P<smashed>\*\*\* stack smashing detected)|(?P<windows>Windows fatal exception: (?:access violation|stack overflow))"
+                r"\*\*\* SIG(?P<signal>SEGV|BUS|ABRT|ILL|FPE) received |(?P<smashed>\*\*\* stack smashing detected)|(?P<windows>Windows fatal exception: (?:access violation|stack overflow))|Unexpected (?P<worker>bus error|segmentation fault|floating-point exception) encountered in worker"
             ),
             read=_read_handler,
             examples=(
                 "*** SIGSEGV received at time=1741000000 on cpu 3 ***",
                 "*** stack smashing detected ***: terminated",
                 "Windows fatal exception: access violation",
+                "ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm).",
             ),
             near=("Windows fatal exception: code 0x8001010d",),
             source="Abseil failure_signal_handler, glibc, Python faulthandler",

@@ -142,9 +142,11 @@ PROGRAM_PATTERNS = (
             "cudaGetDeviceCount()",
             "Found no NVIDIA driver on",
             "The NVIDIA driver on your system is too old",
+            "CUDA unknown error - ",
+            "CUDA driver initialization failed",
         ),
         regex=regex(
-            r"(?:CUDA initialization: |(?=Found no NVIDIA driver on)|(?=The NVIDIA driver on your system is too old)|cudaGetDeviceCount\(\)(?=[^\n]*[Ee]rror \d))(?P<said>[^\n]+)"
+            r"(?:CUDA initialization: |(?=CUDA unknown error - )|(?=CUDA driver initialization failed)|(?=Found no NVIDIA driver on)|(?=The NVIDIA driver on your system is too old)|cudaGetDeviceCount\(\)(?=[^\n]*[Ee]rror \d))(?P<said>[^\n]+)"
         ),
         read=_read_torch_start,
         examples=(
@@ -153,6 +155,8 @@ PROGRAM_PATTERNS = (
             "cudaGetDeviceCount() Error 304: OS call failed or operation not supported on this OS",
             "RuntimeError: Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU",
             "UserWarning: CUDA initialization: The NVIDIA driver on your system is too old (found version 11040).",
+            "RuntimeError: CUDA unknown error - this may be due to an incorrectly set up environment, e.g. changing env variable CUDA_VISIBLE_DEVICES after program start.",
+            "RuntimeError: CUDA driver initialization failed, you might not have a CUDA gpu.",
         ),
         near=("CUDA initialization: done in 0.3 s", "n = cudaGetDeviceCount()"),
         source="pytorch c10/cuda/CUDAFunctions.cpp",
@@ -293,13 +297,18 @@ PROGRAM_PATTERNS = (
         source="OpenCL specification, OpenMM OpenCLArray.cpp",
     ),
     Pattern(
-        id="openmm-number",
-        needles=("Unknown error (",),
-        regex=regex(r"\bError [^\n]{1,120}?: Unknown error \((?P<number>\d{3})\)"),
+        id="program-number",
+        needles=("Unknown error (", "image processing because of error: "),
+        regex=regex(
+            r"(?:\bError [^\n]{1,120}?: Unknown error \(|GPU failed to perform image processing because of error: )(?P<number>\d{3})\b"
+        ),
         read=_read_number,
-        examples=("openmm.OpenMMException: Error downloading array posq: Unknown error (719)",),
+        examples=(
+            "openmm.OpenMMException: Error downloading array posq: Unknown error (719)",
+            "GPUManager | ERROR | GPU failed to perform image processing because of error: 999.",
+        ),
         near=("Unknown error (12)",),
-        source="OpenMM CudaContext.cpp",
+        source="OpenMM CudaContext.cpp, DaVinci Resolve",
     ),
     Pattern(
         id="miner-device-dead",
@@ -366,11 +375,14 @@ PROGRAM_PATTERNS = (
     ),
     Pattern(
         id="cuda-nvenc-session",
-        needles=("OpenEncodeSessionEx failed",),
-        regex=regex(r"OpenEncodeSessionEx failed: (?P<text>[^\n(]+)(?:\((?P<number>\d+)\))?"),
+        needles=("OpenEncodeSessionEx failed", "nvEncOpenEncodeSessionEx("),
+        regex=regex(
+            r"OpenEncodeSessionEx(?:\([^()\n]{0,80}\))? failed: (?P<text>[^\n(]+)(?:\((?P<number>\d+)\))?"
+        ),
         read=_read_nvenc,
         examples=(
             "[h264_nvenc @ 0x7a10] OpenEncodeSessionEx failed: unsupported device (2): (no details)",
+            "init_session: nv.nvEncOpenEncodeSessionEx(&params, &enc->session) failed: 2 (NV_ENC_ERR_UNSUPPORTED_DEVICE): ",
         ),
         source="FFmpeg libavcodec/nvenc.c",
     ),

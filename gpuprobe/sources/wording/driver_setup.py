@@ -237,22 +237,24 @@ DRIVER_SETUP = Family(
             needles=(
                 "torch.cuda.is_available() is False",
                 "Failed to infer device type",
+                "Torch is not able to use GPU",
                 "no healthy devices present",
                 "/dev/nvidia",
             ),
             regex=regex(
-                r"object on a CUDA device but torch\.cuda\.is_available\(\) is False|RuntimeError: Failed to infer device type"
+                r"object on a CUDA device but torch\.cuda\.is_available\(\) is False|RuntimeError: Failed to infer device type|RuntimeError: Torch is not able to use GPU"
                 r"|no healthy devices present; cannot allocate unhealthy devices nvidia\.com/gpu|cannot access '/dev/nvidia[^'\n]{0,20}': No such file"
             ),
             read=_unusable("no-cuda-device"),
             examples=(
                 "RuntimeError: Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False.",
                 "RuntimeError: Failed to infer device type, please set the environment variable",
+                "RuntimeError: Torch is not able to use GPU; add --skip-torch-cuda-test to COMMANDLINE_ARGS variable to disable this check",
                 "Allocate failed due to no healthy devices present; cannot allocate unhealthy devices nvidia.com/gpu, which is unexpected",
                 "ls: cannot access '/dev/nvidia*': No such file or directory",
             ),
             near=("torch.cuda.is_available() is False, using the CPU",),
-            source="PyTorch serialization.py, vLLM config, kubelet, coreutils",
+            source="PyTorch serialization.py, vLLM config, webui launch.py, kubelet, coreutils",
         ),
         Pattern(
             id="jetson-no-permission",

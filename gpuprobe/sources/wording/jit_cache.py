@@ -294,7 +294,7 @@ JIT_CACHE = Family(
         ),
         Pattern(
             id="jit-missing-file",
-            needles=("No such file or directory",),
+            needles=("FileNotFoundError: ", "cannot open shared object file"),
             regex=regex(
                 r"FileNotFoundError: \[Errno 2\] No such file or directory: ['\"](?P<path>[^'\"\n]{1,400}\.(?:json|cubin|so|ptx|py|ttir|ttgir|llir|hsaco)[\w.]*)['\"]"
                 r"|ImportError: (?P<library>(?<![\w~/.])~?/[^\s'\":]{1,400}\.so): cannot open shared object file: No such"

@@ -232,11 +232,12 @@ OOM = Family(
                 "Unable to allocate ",
                 "model requires more system memory",
                 "[Errno 12] Cannot allocate memory",
+                "mmap failed: Cannot allocate memory",
             ),
             regex=regex(
                 r"paging file is too small for this operation|DefaultCPUAllocator: (?:can't allocate|not enough) memory"
                 r"|MemoryError: Unable to allocate [\d.]+ [KMGTPE]iB for an array|model requires more system memory"
-                r"|OSError: \[Errno 12\] Cannot allocate memory"
+                r"|OSError: \[Errno 12\] Cannot allocate memory|error loading model: mmap failed: Cannot allocate memory"
             ),
             read=_read_refused,
             examples=(
@@ -245,6 +246,7 @@ OOM = Family(
                 "numpy.core._exceptions._ArrayMemoryError: Unable to allocate 11.2 GiB for an array with shape (1500000000,) and data type float64",
                 "Error: 500 Internal Server Error: model requires more system memory (40.1 GiB) than is available (30.2 GiB)",
                 "OSError: [Errno 12] Cannot allocate memory",
+                "llama_model_load: error loading model: mmap failed: Cannot allocate memory",
             ),
             near=("Unable to allocate port 8000", "Unable to allocate pinned memory, going on without"),
             source="Windows, PyTorch c10/core/impl/alloc_cpu.cpp, NumPy, Ollama",
