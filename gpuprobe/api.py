@@ -10,11 +10,12 @@ from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
-from gpuprobe.clocks import Clocks, parse_time, parse_timezone
+from gpuprobe.clock_joining import Clocks, parse_time, parse_timezone
 from gpuprobe.diagnosis import Diagnosis, Input, Kind, NotChecked
-from gpuprobe.errors import InputUnreadableError
+from gpuprobe.errors import InputUnreadableError, UsageError
 from gpuprobe.events import Event
 from gpuprobe.hosts import group_by_host
+from gpuprobe.identity import PciAddress
 from gpuprobe.options import Options, Progress
 from gpuprobe.selection import in_boot, select
 from gpuprobe.sources import machine
@@ -54,26 +55,27 @@ def diagnose(
         UsageError: An option names no time, zone or address.
     """
     options = options or Options()
-    given = open_inputs([str(path) for path in paths], stdin=stdin) if paths else ()
+    names = list(dict.fromkeys(str(path) for path in paths))
+    given = open_inputs(names, stdin=stdin) if names else ()
     here = machine.kernel_inputs() if options.with_machine or not paths else ()
     readings, unreadable = read(chain(given, here), options, progress=progress)
-    if not any(reading.events for reading in readings) and not paths:
-        readings = [reading for reading in readings if reading.input.lines]
     if not readings:
-        raise _nothing_read(unreadable, of_machine=not paths)
+        raise _nothing_read(unreadable, names)
     if paths:
         return diagnose_readings(readings, options, unreadable=unreadable)
     return _newest_incident(readings, unreadable, options)
 
 
-def _nothing_read(unreadable: Sequence[Input], *, of_machine: bool) -> InputUnreadableError:
+def _nothing_read(unreadable: Sequence[Input], names: Sequence[str]) -> InputUnreadableError:
     said = "; ".join(f"{item.path}: {' '.join(item.notes)}" for item in unreadable[:3])
     hint = "Give a log file, a folder, an archive, or - for standard input."
-    if of_machine:
+    if len(unreadable) > 3:
+        said += f"; and {len(unreadable) - 3} more"
+    if not names:
         return InputUnreadableError(
             f"this machine's own logs could not be read: {said or 'they are empty'}", hint=hint
         )
-    return InputUnreadableError(said or "no input was given", hint=hint)
+    return InputUnreadableError(said or f"{', '.join(names)}: there is no file in it", hint=hint)
 
 
 def _newest_incident(
@@ -124,10 +126,10 @@ def timelines(
         UsageError: An option names no time, zone or address.
     """
     options = options or Options()
-    given = open_inputs([str(path) for path in paths], stdin=stdin)
-    readings, unreadable = read(given, options)
+    names = list(dict.fromkeys(str(path) for path in paths))
+    readings, unreadable = read(open_inputs(names, stdin=stdin), options)
     if not readings:
-        raise _nothing_read(unreadable, of_machine=False)
+        raise _nothing_read(unreadable, names)
     return join_readings(readings, options)
 
 
@@ -169,6 +171,10 @@ def read(
         except InputUnreadableError as error:
             unreadable.append(Input(raw.path, "text", None, 0, (str(error), error.hint)))
             continue
+        if reading.input.lines == 0:
+            notes = reading.input.notes or ("it is empty.",)
+            unreadable.append(replace(reading.input, boots=0, notes=notes))
+            continue
         readings.append(reading)
     # Pictures and programs in a folder are nothing to speak of, unless there is nothing else.
     return readings, unreadable if readings else [*unreadable, *passed_over]
@@ -198,7 +204,18 @@ def join_readings(readings: Sequence[Reading], options: Options) -> list[Timelin
             replace(item, boots=timeline.boots_in(item.path)) for item in timeline.inputs
         ]
         found.append(timeline)
+    if options.device is not None:
+        _must_be_named(options.device, events)
     return found
+
+
+def _must_be_named(device: PciAddress, events: Sequence[Event]) -> None:
+    named = {event.device.slot for event in events if event.device is not None}
+    if device.slot not in named:
+        known = ", ".join(str(address) for address in sorted(named)[:8]) or "no device"
+        raise UsageError(
+            f"no line of the inputs names {device}", hint=f"They name {known}."
+        )
 
 
 def diagnose_readings(

@@ -32,7 +32,3 @@ class AddressError(GpuprobeError, ValueError):
 
 class CatalogueError(GpuprobeError):
     """The catalogue's data files contradict themselves."""
-
-
-class UnknownCodeError(GpuprobeError):
-    """`explain` was asked about something that the catalogue does not hold."""

@@ -98,6 +98,11 @@ class Event:
         return f"{type(self).__name__}({shown})"
 
 
+def is_evidence(event: Event) -> bool:
+    """Whether the words are a log's or a program's own, not somebody's talk of them."""
+    return event.setting in (Setting.LOG, Setting.BARE)
+
+
 # --- NVIDIA's kernel driver ------------------------------------------------------------------
 
 
@@ -214,11 +219,11 @@ class DriverUnusable(Event):
     Attributes:
         what: `version-mismatch`, `not-loaded`, `no-devices` ("No devices were found"),
             `no-permission`, `bound-elsewhere` (vfio-pci, nouveau, nova), `no-cuda-device`,
-            `container` (no device in the container), `container-setup` (the container could not
-            be given the GPU), `too-old` (driver), `no-library` (libcuda or NVML missing),
-            `unsupported` (GPU too old for the driver), `wrong-flavour` (needs the open modules),
-            `probe-failed`, `bar-invalid`, `smi-failed` (couldn't communicate with the driver),
-            `fabric` (fabric manager not running), `mps`.
+            `container-setup` (the container could not be given the GPU), `too-old` (driver),
+            `no-library` (libcuda or NVML missing), `unsupported` (GPU too old for the driver),
+            `wrong-flavour` (needs the open modules), `probe-failed`, `bar-invalid`,
+            `smi-failed` (couldn't communicate with the driver), `fabric` (fabric manager not
+            running).
     """
 
     what: str
@@ -364,7 +369,7 @@ class AdminActed(Event):
 
     Attributes:
         what: `remove`, `unbind`, `reset`, `rescan`, `rmmod`, `slot-power`, `bind-vfio`,
-            `config-write` (setpci), `profiler`.
+            `config-write` (setpci).
     """
 
     what: str
@@ -408,8 +413,8 @@ class SystemDescribed(Event):
     Attributes:
         key: `driver`, `kernel`, `cmdline`, `chassis` (DMI line), `laptop`, `vm`, `wsl`,
             `container`, `egpu`, `riser`, `engine`, `engine-argv`, `framework`, `cuda`,
-            `firmware`, `open-module`,
-            `aer-granted`, `aer-disabled`, `aspm`, `hotplug-port` (what a port's slot can do).
+            `open-module`, `aer-granted`, `aer-disabled`, `aspm`,
+            `hotplug-port` (what a port's slot can do).
         value: As printed.
     """
 
@@ -454,7 +459,7 @@ class HostFaulted(Event):
 
     Attributes:
         what: `mce`, `edac`, `ghes`, `iommu`, `soft-lockup`, `hung-task`, `nvme`, `cpu-heat`,
-            `suspend`, `resume`, `d3-stuck`, `disk-full`, `clocksource`, `heat` (board or inlet,
+            `suspend`, `resume`, `disk-full`, `clocksource`, `heat` (board or inlet,
             by the BMC or ACPI), `fan`.
     """
 
@@ -665,7 +670,7 @@ class GpuHung(Event):
     """A GPU or one of its engines hung, by a driver other than NVRM's Xids.
 
     Attributes:
-        driver: `amdgpu`, `i915`, `xe`, `nouveau`, `nvlddmkm`, `dxg`, `macos`, `vulkan`, `d3d`.
+        driver: `amdgpu`, `i915`, `xe`, `nouveau`, `nvlddmkm`, `macos`, `vulkan`, `d3d`.
         what: `ring-timeout`, `reset`, `reset-failed`, `wedged`, `tdr`, `device-removed`, `fence`,
             `fault`.
         recovered: True when the line says that a reset brought it back, None when it is silent.

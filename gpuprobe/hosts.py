@@ -6,9 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from gpuprobe.events import Event
+from gpuprobe.events import Event, is_evidence
 from gpuprobe.lazy_regex import regex
-from gpuprobe.timeline import is_evidence
 
 _POD = regex(r"^(?:[0-9a-f]{12}|[0-9a-f]{64}|.+-[0-9a-f]{8,10}-[a-z0-9]{5}|.+-\d{1,3})$")
 """Names that an orchestrator makes: container ids, pods of a deployment or a stateful set."""

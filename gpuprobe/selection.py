@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from gpuprobe.clocks import parse_time, parse_timezone
+from gpuprobe.clock_joining import parse_time, parse_timezone
 from gpuprobe.errors import UsageError
 from gpuprobe.events import Event
 from gpuprobe.options import Options
@@ -12,25 +12,23 @@ from gpuprobe.timeline import Timeline
 
 
 def select(timeline: Timeline, options: Options) -> Timeline:
-    """The timeline without events that are known to lie outside of what the options name.
+    """The timeline without events that lie outside of what the options name.
 
-    An event whose time, boot or device is not known stays: nothing is lost for want of a stamp.
+    A stamp without zone or year is taken to mean the zone of the bound and the year nearest to
+    it. An event without any time, boot or device stays: nothing is lost for want of a stamp.
 
     Raises:
-        UsageError: `--since`, `--until` or `--boot` name nothing.
+        UsageError: `--since`, `--until`, `--boot` or `--device` name nothing.
     """
     since, until = _bound(options.since, options), _bound(options.until, options)
+    if since and until and since > until:
+        raise UsageError("--since is later than --until", hint="Swap them.")
     events = list(timeline.events)
     if since or until:
-        events = [
-            event
-            for event in events
-            if (at := timeline.at(event)) is None
-            or ((since is None or at >= since) and (until is None or at <= until))
-        ]
+        events = [event for event in events if _within(timeline, event, since, until)]
     if options.boot is not None:
-        boot = _boot(timeline, options.boot)
-        events = [event for event in events if timeline.boot_of(event) == boot]
+        wanted = _boots(timeline, options.boot)
+        events = [event for event in events if timeline.boot_of(event) in wanted]
     if options.device is not None:
         slot = options.device.slot
         events = [event for event in events if event.device is None or event.device.slot == slot]
@@ -64,16 +62,60 @@ def _bound(value: datetime | str | None, options: Options) -> datetime | None:
     return parse_time(value, zone)
 
 
-def _boot(timeline: Timeline, wanted: str) -> str:
-    names = list(dict.fromkeys(timeline.boot_of(event) for event in timeline.events))
-    matches = [name for name in names if name == wanted or name.startswith(wanted)]
-    if len(wanted) >= 8 and matches:
-        return matches[0]
+def _within(
+    timeline: Timeline, event: Event, since: datetime | None, until: datetime | None
+) -> bool:
+    at = timeline.at(event)
+    stamp = event.stamp
+    if at is None and stamp is not None and stamp.wall is not None:
+        bound = since or until
+        assert bound is not None
+        wall = stamp.wall if stamp.year_known else _nearest_year(stamp.wall, bound)
+        at = wall if wall.tzinfo else wall.replace(tzinfo=bound.tzinfo)
+    if at is None:
+        return True
+    return (since is None or at >= since) and (until is None or at <= until)
+
+
+def _nearest_year(wall: datetime, bound: datetime) -> datetime:
+    """The date in the year that brings it closest to `bound`."""
+    target = bound.replace(tzinfo=None)
+    found = []
+    for year in (target.year - 1, target.year, target.year + 1):
+        try:
+            found.append(wall.replace(year=year))
+        except ValueError:  # 29 February
+            found.append(wall.replace(year=year, day=28))
+    return min(found, key=lambda date: abs(date.replace(tzinfo=None) - target) or timedelta())
+
+
+def _boots(timeline: Timeline, wanted: str) -> set[str]:
+    """Names of the boots meant: an id's, or the n-th of every input that holds several.
+
+    An input of one boot fits whichever boot is asked for, as it does not say which it is.
+    """
+    by_input: dict[str, list[str]] = {}
+    for event in timeline.events:
+        names = by_input.setdefault(event.origin.input, [])
+        if (name := timeline.boot_of(event)) not in names:
+            names.append(name)
+    everything = {name for names in by_input.values() for name in names}
+    if len(wanted) >= 8 and (ids := {name for name in everything if name.startswith(wanted)}):
+        return ids
+    most = max((len(names) for names in by_input.values()), default=1)
     try:
         number = int(wanted)
-        return names[number - 1]
+        if number > 0 or -number >= most:
+            raise IndexError
     except (ValueError, IndexError):
         raise UsageError(
             f"there is no boot {wanted!r} among the inputs",
-            hint=f"They hold {len(names)}: 0 is the last, -1 the one before; or give a boot id.",
+            hint=f"They hold {most}: 0 is the last, -1 the one before; or give a boot id.",
         ) from None
+    chosen = set()
+    for names in by_input.values():
+        if len(names) == 1:
+            chosen.update(names)
+        elif -number < len(names):
+            chosen.add(names[number - 1])
+    return chosen

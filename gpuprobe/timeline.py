@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar, overload
 
-from gpuprobe.clocks import Clocks
+from gpuprobe.boot_numbers import number_boots
+from gpuprobe.clock_joining import Clocks
 from gpuprobe.diagnosis import Device, Input
 from gpuprobe.events import (
+    AdapterInitFailed,
     AerRecoveryEnded,
     AerReported,
     BootStarted,
@@ -17,9 +19,15 @@ from gpuprobe.events import (
     DeviceIdentified,
     DpcTriggered,
     Event,
+    FirmwareFaulted,
+    GpuHung,
+    GpuLostReported,
     LinkStateReported,
     Setting,
+    SlotChanged,
     SystemDescribed,
+    XidReported,
+    is_evidence,
 )
 from gpuprobe.identity import PciAddress
 
@@ -165,7 +173,7 @@ class Timeline:
             driver = getattr(event, "driver", None)
             if (
                 getattr(event, "is_gpu", None)
-                or type(event).__name__ in _GPU_EVENTS
+                or isinstance(event, _GPU_EVENTS)
                 or (isinstance(driver, str) and driver in GPU_DRIVERS)
                 or (getattr(event, "class_code", None) or 0) >> 8 in (0x0300, 0x0302)
             ):
@@ -217,6 +225,17 @@ class Timeline:
                     break
         return tuple(sorted(below))
 
+    def concerns(self, event: Event, gpu: PciAddress | None) -> bool:
+        """Whether an event is about this GPU or a port above it, or about no device in particular.
+
+        Args:
+            event: Any event.
+            gpu: The GPU's slot; None fits every event.
+        """
+        if event.device is None or gpu is None:
+            return True
+        return event.device.slot == gpu or gpu in self.gpus_below(event.device)
+
     def identify(self, address: PciAddress | None, *, uuid: str | None = None) -> Device | None:
         """Everything the inputs say about the device's names; None where nothing names it."""
         slot = address.slot if address else None
@@ -255,7 +274,7 @@ class Timeline:
             event.origin.input
             for event in self.events
             if is_evidence(event)
-            and (event.source == "kernel" or type(event).__name__ in _KERNEL_EVENTS)
+            and (event.source == "kernel" or isinstance(event, _KERNEL_EVENTS))
         }
         return [
             item.path
@@ -300,31 +319,14 @@ class Timeline:
         )
 
 
-_GPU_EVENTS = frozenset(
-    {"XidReported", "GpuLostReported", "AdapterInitFailed", "FirmwareFaulted", "GpuHung"}
-)
-_KERNEL_EVENTS = frozenset(
-    {
-        "AdapterInitFailed",
-        "AerReported",
-        "BootStarted",
-        "DpcTriggered",
-        "FirmwareFaulted",
-        "SlotChanged",
-    }
-)
-_PROGRAM_EVENTS = frozenset(
-    {
-        "CollectiveFailed",
-        "CudaFailed",
-        "DeviceAssertFailed",
-        "EngineChanged",
-        "GpuMemoryExhausted",
-        "JitCacheFailed",
-        "OtherFailed",
-        "ProcessCrashed",
-        "ProfilerSeen",
-    }
+_GPU_EVENTS = (XidReported, GpuLostReported, AdapterInitFailed, FirmwareFaulted, GpuHung)
+_KERNEL_EVENTS = (
+    AdapterInitFailed,
+    AerReported,
+    BootStarted,
+    DpcTriggered,
+    FirmwareFaulted,
+    SlotChanged,
 )
 _KERNEL_FORMATS = frozenset({"dmesg", "dmesg-time", "dmesg-iso", "kmsg", "bug-report"})
 
@@ -364,55 +366,3 @@ def _close(first: Event, second: Event) -> bool:
     """Whether two lines of one input can belong to one report."""
     gap = (second.origin.line or 0) - (first.origin.line or 0)
     return first.origin.input == second.origin.input and 0 <= gap <= 24
-
-
-def is_evidence(event: Event) -> bool:
-    """Whether the words are a log's or a program's own, not somebody's talk of them."""
-    return event.setting in (Setting.LOG, Setting.BARE)
-
-
-def _of_machine(event: Event) -> bool:
-    """Whether a line shows that its machine ran by then.
-
-    A program's own log, or somebody's words, pasted above a kernel log do not belong to an earlier
-    boot because of their place.
-    """
-    program = type(event).__name__ in _PROGRAM_EVENTS and event.host is None
-    return is_evidence(event) and not program
-
-
-def number_boots(events: Sequence[Event]) -> dict[int, str]:
-    """Name of each event's boot, by `id(event)`.
-
-    A journal's boot id is the name where there is one. Elsewhere a new boot begins where a line
-    says so, or where the kernel's clock falls back by more than a moment.
-    """
-    names: dict[int, str] = {}
-    current: dict[str, int] = {}
-    clock: dict[str, float] = {}
-    fresh: dict[str, bool] = {}
-    # A line that starts a boot may say other things too; all of them are of the new boot.
-    starts = {
-        (event.origin.input, event.origin.line, event.origin.ref)
-        for event in events
-        if isinstance(event, BootStarted) and is_evidence(event)
-    }
-    for event in events:
-        path = event.origin.input
-        number = current.setdefault(path, 0)
-        stamp = event.stamp.monotonic_s if event.stamp else None
-        if (path, event.origin.line, event.origin.ref) in starts:
-            # `-- Boot …` and the kernel's own first line announce one and the same boot.
-            if not fresh.get(path) and path in fresh:
-                number = current[path] = number + 1
-            fresh[path] = True
-            clock.pop(path, None)
-        else:
-            if path in fresh or _of_machine(event):
-                fresh[path] = False
-            if stamp is not None and stamp + 60 < clock.get(path, 0.0):
-                number = current[path] = number + 1
-        if stamp is not None:
-            clock[path] = stamp
-        names[id(event)] = event.boot or f"{path}#{number}"
-    return names

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from gpuprobe.boot_numbers import number_boots
 from gpuprobe.clock import Stamp
-from gpuprobe.clocks import Clocks
+from gpuprobe.clock_joining import Clocks
 from gpuprobe.diagnosis import Input
 from gpuprobe.events import (
     AerReported,
@@ -24,7 +25,7 @@ from gpuprobe.events import (
     XidReported,
 )
 from gpuprobe.identity import PciAddress
-from gpuprobe.timeline import Timeline, number_boots
+from gpuprobe.timeline import Timeline
 
 GPU = PciAddress.parse("0000:41:00.0")
 SWITCH = PciAddress.parse("0000:40:08.0")
@@ -212,6 +213,25 @@ def test_a_gpu_is_found_below_every_port_above_it(lines: Lines) -> None:
     assert timeline.gpus_below(ROOT) == (GPU,)
     assert timeline.gpus_below(PciAddress.parse("0000:00:1c.0")) == ()
     assert timeline.gpus_below(None) == ()
+
+
+def test_what_a_port_says_concerns_the_gpu_below_it(lines: Lines) -> None:
+    """A function of the card, a port above it and a line without an address; no other device."""
+    lines.add(DeviceIdentified, device=GPU, is_gpu=True)
+    lines.add(BridgeLinked, device=GPU, parent=SWITCH)
+    own = lines.add(AerReported, device=PciAddress.parse("0000:41:00.1"), severity="fatal")
+    above = lines.add(AerReported, device=SWITCH, severity="fatal")
+    nameless = lines.add(XidReported, code=79)
+    other = lines.add(AerReported, device=PciAddress.parse("0000:05:00.0"), severity="fatal")
+    timeline = lines.timeline()
+
+    assert [timeline.concerns(e, GPU) for e in (own, above, nameless, other)] == [
+        True,
+        True,
+        True,
+        False,
+    ]
+    assert timeline.concerns(other, None)
 
 
 def test_aer_and_a_limiting_hop_tie_a_port_to_its_device(lines: Lines) -> None:

@@ -110,6 +110,10 @@ def command(
     )
     from gpuprobe.api import diagnose
 
+    if "-" in paths and sys.stdin is None:
+        raise UsageError("standard input is closed", hint="Pipe a log into it, or name a file.")
+    if output is not None:
+        _refuse_to_overwrite(Path(output), paths)
     stdin = sys.stdin.buffer if "-" in paths else None
     with _progress_on_stderr() as tell:
         diagnosis = diagnose(*paths, options=options, stdin=stdin, progress=tell)
@@ -161,12 +165,46 @@ def _write(
     if output is None:
         _to_stdout(text.getvalue())
     else:
-        Path(output).write_text(text.getvalue(), encoding="utf-8", errors="replace")
+        _to_file(text.getvalue(), Path(output))
     if redactor is None or not redactor.replaced():
         return
     click.echo(f"redacted: {redactor.summary()}", err=True)
     if output is not None and Path(output).is_file():
         click.echo(f"what stands for what: {redactor.write_map(Path(output))}", err=True)
+
+
+def _refuse_to_overwrite(output: Path, paths: tuple[str, ...]) -> None:
+    """A log is evidence: nothing is written over it.
+
+    Raises:
+        UsageError: The output is one of the inputs.
+    """
+    for path in paths:
+        if output.exists() and path != "-" and Path(path).exists() and output.samefile(path):
+            raise UsageError(
+                f"--output {output} is one of the inputs", hint="Give it another name."
+            )
+
+
+def _to_file(text: str, output: Path) -> None:
+    """Write beside the file and put it in its place, so that a full disk leaves no half report.
+
+    Raises:
+        UsageError: It cannot be written there.
+    """
+    if output.exists() and not output.is_file():
+        # A device or a pipe: there is nothing to put in its place.
+        output.write_text(text, encoding="utf-8", errors="replace")
+        return
+    part = output.with_name(f".{output.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text, encoding="utf-8", errors="replace")
+        part.replace(output)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise UsageError(
+            f"{output} cannot be written: {error.strerror or error}", hint="Choose another place."
+        ) from error
 
 
 def _to_stdout(text: str) -> None:

@@ -6,10 +6,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC
 
-from gpuprobe.diagnosis import Certainty, Kind, NotChecked, Role, RuledOut
+from gpuprobe.diagnosis import Certainty, Kind, Role
 from gpuprobe.events import Event, Setting, XidReported
 from gpuprobe.identity import PciAddress
 from gpuprobe.timeline import Timeline
+
+LOST_XID = 79
+"""The Xid of a GPU that does not answer on the bus any more."""
+
+RM_STATUS_LOST = 0x0F
+"""The driver's status "GPU is lost" (NV_ERR_GPU_IS_LOST)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +40,6 @@ class Finding:
         uuid: The GPU's UUID where only that is known.
         cited: Evidence, in the order to be shown within its role.
         other_devices: Devices that only suffered from it.
-        ruled_out: What this rule can rule out, with figures.
-        not_checked: What this rule could not look at.
         tags: Conditions for choosing next steps.
         background: It describes a standing condition or a symptom, so that any finding with a
             cause of its own goes before it.
@@ -50,8 +54,6 @@ class Finding:
     uuid: str | None = None
     cited: list[Cited] = field(default_factory=list)
     other_devices: set[PciAddress] = field(default_factory=set)
-    ruled_out: list[RuledOut] = field(default_factory=list)
-    not_checked: list[NotChecked] = field(default_factory=list)
     tags: set[str] = field(default_factory=set)
     background: bool = False
     never_first: bool = False

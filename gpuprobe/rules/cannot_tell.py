@@ -34,8 +34,8 @@ from gpuprobe.events import (
 )
 from gpuprobe.lazy_regex import regex
 from gpuprobe.rules import xids
+from gpuprobe.rules.absence import asked_for
 from gpuprobe.rules.base import Finding, Rule, moment
-from gpuprobe.rules.device_left_bus import asked_for
 from gpuprobe.rules.gpu_hang import API_DRIVERS
 from gpuprobe.timeline import Timeline
 

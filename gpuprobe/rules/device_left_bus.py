@@ -33,239 +33,16 @@ When:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Sequence
 
 from gpuprobe.diagnosis import Certainty, Kind, Role
-from gpuprobe.events import (
-    AdapterInitFailed,
-    AdminActed,
-    AerRecoveryEnded,
-    AerReported,
-    ConfigSpaceUnreadable,
-    DeviceChanged,
-    DpcTriggered,
-    Event,
-    FirmwareFaulted,
-    GpuLostReported,
-    LinkStateReported,
-    LossHinted,
-    Setting,
-    SlotChanged,
-    XidReported,
-)
+from gpuprobe.events import Event, FirmwareFaulted, LinkStateReported, Setting, XidReported
 from gpuprobe.identity import PciAddress
-from gpuprobe.rules import xids
-from gpuprobe.rules.base import Finding, Rule, gpu_name, moment
+from gpuprobe.rules import loss_signs
+from gpuprobe.rules.absence import asked_for
+from gpuprobe.rules.base import RM_STATUS_LOST, Finding, Rule, gpu_name, moment
+from gpuprobe.rules.loss_signs import Sign, Test
 from gpuprobe.timeline import Timeline
-
-CAME_BACK_S = 60.0
-"""A link that is up again within this time bounced; the device did not leave."""
-
-ON_PURPOSE_S = 600.0
-"""How long after somebody's removal or reset an absence is taken to be asked for."""
-
-RM_STATUS_LOST = 0x0F
-
-
-class Test(StrEnum):
-    """Which of the three tests a sign belongs to."""
-
-    DIRECTORY = "directory"
-    CONFIG = "config"
-    DRIVER = "driver"
-    LINK = "link"
-
-
-@dataclass(frozen=True, slots=True)
-class Sign:
-    """One event that speaks for a loss, and how strongly.
-
-    Attributes:
-        event: The event.
-        device: The GPU it speaks about, or None.
-        test: Which of the three tests failed (or the link above).
-        strength: Best certainty that this sign alone can carry.
-        says: What it means, one clause.
-        uuid: The GPU's UUID where the event has no address.
-        kind: Name of the wording, to tell two independent witnesses from one.
-    """
-
-    event: Event
-    device: PciAddress | None
-    test: Test
-    strength: Certainty
-    says: str
-    kind: str
-    uuid: str | None = None
-
-
-def _driver_signs(timeline: Timeline) -> Iterator[Sign]:
-    for event in timeline.of(XidReported, GpuLostReported):
-        uuid = event.uuid
-        device = event.device
-        if device is None and uuid is not None:
-            known = timeline.identify(None, uuid=uuid)
-            device = known.pci if known else None
-        if isinstance(event, XidReported):
-            if event.code == 79:
-                says = f"the driver's reads no longer reach this GPU's registers{_witness(event)}"
-                yield Sign(event, device, Test.DRIVER, Certainty.CONFIRMED, says, event.via, uuid)
-            continue
-        says = {
-            "driver": "the driver lost the GPU",
-            "probe": "the driver found the GPU dead when it was loaded",
-            "nvml": "NVML answers GPU_IS_LOST",
-            "amdgpu": "PCI_COMMAND reads all ones",
-        }[event.by]
-        test = Test.CONFIG if event.by == "amdgpu" else Test.DRIVER
-        kind = "kernel" if event.by == "driver" else event.by
-        yield Sign(event, device, test, Certainty.CONFIRMED, says, kind, uuid)
-
-
-def _witness(event: XidReported) -> str:
-    """The process an Xid 79 names touched the GPU first and noticed: no cause."""
-    if not event.process or "unknown" in event.process:
-        return ""
-    return f"; {event.process} noticed it and is no cause"
-
-
-def _config_signs(timeline: Timeline) -> Iterator[Sign]:
-    for event in timeline.of(ConfigSpaceUnreadable):
-        if not timeline.is_gpu(event.device) or event.how == "waiting":
-            continue
-        if event.how == "all-ones" and _suspended(timeline, event):
-            continue
-        asleep = event.from_state in ("D3cold", "D3hot") or event.how == "all-ones"
-        strength = Certainty.LIKELY if asleep else Certainty.CONFIRMED
-        says = {
-            "power-state": "config space reads all ones",
-            "not-ready": "the device did not come back after a reset",
-            "all-ones": "config space reads all ones (or the card is powered down)",
-        }[event.how]
-        yield Sign(event, event.device, Test.CONFIG, strength, says, "config")
-    for aer in timeline.of(AerReported):
-        if aer.layer == "Inaccessible" and timeline.is_gpu(aer.device):
-            says = "AER could not read the device any more"
-            yield Sign(aer, aer.device, Test.CONFIG, Certainty.CONFIRMED, says, "aer")
-    for change in timeline.of(DeviceChanged):
-        bound = change.driver in ("nvidia", "amdgpu", "nouveau")
-        if change.what == "removed" and bound and timeline.is_gpu(change.device):
-            says = "the device was removed while its driver was bound"
-            yield Sign(change, change.device, Test.DIRECTORY, Certainty.CONFIRMED, says, "removed")
-
-
-def _suspended(timeline: Timeline, event: Event) -> bool:
-    """Whether the inputs say that the device is powered down on purpose: all ones, too."""
-    return any(
-        change.what == "suspended"
-        and change.device is not None
-        and event.device is not None
-        and change.device.slot == event.device.slot
-        and timeline.same_run(change, event)
-        for change in timeline.of(DeviceChanged)
-    )
-
-
-def _link_signs(timeline: Timeline) -> Iterator[Sign]:
-    """Signs at the port above a GPU, unless the link came back."""
-    for event in timeline.of(AerReported, DpcTriggered, SlotChanged, LinkStateReported):
-        says = _link_words(event)
-        if not says:
-            continue
-        gpus: tuple[PciAddress, ...] = timeline.gpus_below(event.device)
-        if isinstance(event, DpcTriggered) and timeline.is_gpu(event.sender):
-            gpus = (event.sender.slot,) if event.sender else ()
-        elif isinstance(event, AerReported) and timeline.is_gpu(event.device):
-            gpus = (event.device.slot,) if event.device else ()
-        if len(gpus) != 1 or came_back(timeline, event, gpus[0]) or _slot_setup(event):
-            continue
-        yield Sign(event, gpus[0], Test.LINK, Certainty.CONFIRMED, says, "link")
-
-
-def _link_words(event: Event) -> str:
-    match event:
-        case AerReported(bits=bits) if "SDES" in bits:
-            return "Surprise Down: the link went away without being asked to"
-        case DpcTriggered():
-            return "the port's containment cut the link below it"
-        case SlotChanged(what="link-down"):
-            return "the hot-plug port above it lost the link"
-        case SlotChanged(what="card-not-present"):
-            return "the hot-plug port above it finds no card"
-        case LinkStateReported(what="inactive"):
-            return "the data link layer below the port is down"
-        case _:
-            return ""
-
-
-def _slot_setup(event: Event) -> bool:
-    """An empty slot says "Card not present" while the kernel sets its port up."""
-    if not isinstance(event, SlotChanged) or event.what != "card-not-present":
-        return False
-    stamp = event.stamp
-    return stamp is not None and stamp.monotonic_s is not None and stamp.monotonic_s < 10
-
-
-def came_back(timeline: Timeline, event: Event, gpu: PciAddress | None) -> bool:
-    """Whether the link or the device answered again within `CAME_BACK_S` of `event`."""
-    port = event.device
-    for later in timeline.of(AerRecoveryEnded, SlotChanged, DeviceChanged, LinkStateReported):
-        good = (
-            (isinstance(later, AerRecoveryEnded) and later.outcome in ("recovered", "link-reset"))
-            or (isinstance(later, SlotChanged) and later.what in ("link-up", "ignored"))
-            or (isinstance(later, DeviceChanged) and later.what == "answered")
-            or (isinstance(later, LinkStateReported) and later.what == "active")
-        )
-        if not good or later.device is None:
-            continue
-        of_gpu = gpu is not None and (
-            later.device.slot == gpu.slot or gpu.slot in timeline.gpus_below(later.device)
-        )
-        if later.device != port and not of_gpu:
-            continue
-        if not timeline.same_run(later, event):
-            continue
-        gap = timeline.seconds_between(event, later)
-        if gap is None:
-            if timeline.precedes(event, later):
-                return True
-        elif -2 <= gap <= CAME_BACK_S:
-            return True
-    return False
-
-
-def _support_signs(timeline: Timeline) -> Iterator[Sign]:
-    words = {
-        "status-lost": "a driver call ended with status 0x0f, GPU is lost",
-        "rc-all-channels": "the driver failed every channel for Xid 79",
-        "attached-check": "a driver call was refused as the GPU is no longer attached",
-        "no-handle": "NVML has no handle for the GPU",
-        "cannot-attach": "the driver cannot attach the GPU",
-        "uvm-fatal": "UVM met an error that it treats as global",
-        "modeset-lost": "the display side got status 0x0f",
-        "remove-busy": "the device was removed while in use",
-        "smu-all-ones": "the power controller reads all ones",
-        "crash-dump": "the driver wrote a crash dump",
-        "bridge-error": "another function of the card died with it",
-        "smi-error": "nvidia-smi shows an error in place of a reading",
-    }
-    for event in timeline.of(LossHinted):
-        if event.what in words and not (event.what == "rc-all-channels" and event.xid != 79):
-            yield Sign(
-                event, event.device, Test.DRIVER, Certainty.LIKELY, words[event.what], event.what
-            )
-    for cleanup in xids.blaming(timeline, lambda code: code == LOST_XID):
-        says = "the clean-up of a program's channels names Xid 79"
-        yield Sign(cleanup, cleanup.device, Test.DRIVER, Certainty.LIKELY, says, "rc-all-channels")
-    for fault in timeline.of(AdapterInitFailed, FirmwareFaulted):
-        if fault.status == RM_STATUS_LOST:
-            says = "the driver gave up with status 0x0f, GPU is lost"
-            yield Sign(fault, fault.device, Test.DRIVER, Certainty.LIKELY, says, "status-lost")
-
-
-LOST_XID = 79
 
 CARRIES_ALONE = frozenset({"status-lost", "rc-all-channels", "smu-all-ones"})
 """Supporting words that carry a likely loss when no firmware fault came before them."""
@@ -273,22 +50,18 @@ CARRIES_ALONE = frozenset({"status-lost", "rc-all-channels", "smu-all-ones"})
 
 def find(timeline: Timeline) -> Sequence[Finding]:
     """Losses, one finding a GPU."""
-    proofs: dict[PciAddress | str | None, list[Sign]] = defaultdict(list)
-    for sign in (
-        *_driver_signs(timeline),
-        *_config_signs(timeline),
-        *_link_signs(timeline),
-    ):
+    by_gpu: dict[PciAddress | str | None, list[Sign]] = defaultdict(list)
+    for sign in loss_signs.proofs(timeline):
         if not asked_for(timeline, sign.event, sign.device):
             key = sign.device.slot if sign.device else sign.uuid
-            proofs[key].append(sign)
+            by_gpu[key].append(sign)
     support = [
         sign
-        for sign in _support_signs(timeline)
+        for sign in loss_signs.supports(timeline)
         if not asked_for(timeline, sign.event, sign.device)
     ]
-    _join_nameless(proofs)
-    findings = [_finding(timeline, signs) for signs in proofs.values() if signs]
+    _join_nameless(by_gpu)
+    findings = [_finding(timeline, signs) for signs in by_gpu.values() if signs]
     if findings:
         for finding in findings:
             _add_support(timeline, finding, support, alone=len(findings) == 1)
@@ -296,35 +69,13 @@ def find(timeline: Timeline) -> Sequence[Finding]:
     return _from_support(timeline, support)
 
 
-def _join_nameless(proofs: dict[PciAddress | str | None, list[Sign]]) -> None:
+def _join_nameless(by_gpu: dict[PciAddress | str | None, list[Sign]]) -> None:
     """Signs that name no device, or only a UUID, join the only device that is named."""
-    named = [key for key in proofs if isinstance(key, PciAddress)]
+    named = [key for key in by_gpu if isinstance(key, PciAddress)]
     if len(named) != 1:
         return
-    for key in [key for key in proofs if not isinstance(key, PciAddress)]:
-        proofs[named[0]].extend(proofs.pop(key))
-
-
-def asked_for(timeline: Timeline, event: Event, device: PciAddress | None) -> bool:
-    """Whether somebody removed, unbound or reset the device shortly before `event`."""
-    for act in timeline.of(AdminActed):
-        if act.what not in ("remove", "unbind", "reset", "rmmod", "slot-power", "bind-vfio"):
-            continue
-        if act.device is not None and device is not None:
-            # Whoever removes a port removes what lies below it.
-            below = timeline.gpus_below(act.device)
-            if act.device.slot != device.slot and device.slot not in below:
-                continue
-        if not timeline.same_run(act, event):
-            continue
-        gap = timeline.seconds_between(act, event)
-        if gap is None:
-            before = timeline.precedes(act, event)
-            if before:
-                return True
-        elif -1 <= gap <= ON_PURPOSE_S:
-            return True
-    return False
+    for key in [key for key in by_gpu if not isinstance(key, PciAddress)]:
+        by_gpu[named[0]].extend(by_gpu.pop(key))
 
 
 def _finding(timeline: Timeline, signs: list[Sign]) -> Finding:

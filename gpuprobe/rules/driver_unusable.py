@@ -31,7 +31,6 @@ SENTENCES = {
     "not-loaded": "The NVIDIA kernel driver is not loaded",
     "no-permission": "The driver's device files may not be used here",
     "bound-elsewhere": "Another driver holds the GPU",
-    "container": "The container has no GPU devices",
     "container-setup": "The container could not be given the GPU",
     "too-old": "The driver is older than the program or its container asks for",
     "no-library": "The driver's user-space library is missing",
@@ -41,7 +40,6 @@ SENTENCES = {
     "bar-invalid": "The GPU's PCI address windows are invalid",
     "smi-failed": "nvidia-smi could not reach the driver",
     "fabric": "The NVSwitch fabric is not ready: its manager is not running",
-    "mps": "The MPS server is not usable",
 }
 WEAK = frozenset({"no-devices", "no-cuda-device", "smi-failed", "probe-failed"})
 """Words that fit a lost GPU as well: they decide nothing alone."""

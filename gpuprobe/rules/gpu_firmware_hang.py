@@ -22,10 +22,8 @@ from gpuprobe.diagnosis import Certainty, Kind, Role
 from gpuprobe.events import AdapterInitFailed, DeviceIdentified, Event, FirmwareFaulted
 from gpuprobe.identity import PciAddress
 from gpuprobe.rules import xids
-from gpuprobe.rules.base import Finding, Rule, certainty_of, gpu_name, moment
+from gpuprobe.rules.base import RM_STATUS_LOST, Finding, Rule, certainty_of, gpu_name, moment
 from gpuprobe.timeline import Timeline
-
-RM_STATUS_LOST = 0x0F
 
 WORDS = {
     "heartbeat": "the GSP firmware's heartbeat stopped",

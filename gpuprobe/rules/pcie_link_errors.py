@@ -29,8 +29,8 @@ from gpuprobe.events import (
 )
 from gpuprobe.identity import PciAddress
 from gpuprobe.rules import xids
+from gpuprobe.rules.absence import came_back
 from gpuprobe.rules.base import Finding, Rule, certainty_of, gpu_name, moment, times, total
-from gpuprobe.rules.device_left_bus import came_back
 from gpuprobe.timeline import Timeline
 
 FEW = 3

@@ -12,23 +12,17 @@ from datetime import datetime
 from itertools import takewhile
 
 from gpuprobe.clock import Stamp
-from gpuprobe.clocks import PairedStamps
+from gpuprobe.clock_joining import PairedStamps
 from gpuprobe.diagnosis import Input
 from gpuprobe.events import BootStarted, Event, Setting
 from gpuprobe.sources.framing import peel, peel_lines, sniff
+from gpuprobe.sources.input_kind import is_general_text, is_program_text
+from gpuprobe.sources.lines_around import in_command, in_fence_of_code, in_patch, looks_pasted
 from gpuprobe.sources.needles import LazyMatcher
 from gpuprobe.sources.record import Record, Window
 from gpuprobe.sources.repeats import REPEATS_KEPT, Collector, Repeats
 from gpuprobe.sources.scan import Scan
-from gpuprobe.sources.setting import (
-    in_command,
-    in_fence_of_code,
-    in_patch,
-    is_general_text,
-    is_program_text,
-    judge,
-    looks_pasted,
-)
+from gpuprobe.sources.setting import judge
 from gpuprobe.sources.wording import FAMILIES, Family
 
 _CONTEXT = Window.REACH + 1

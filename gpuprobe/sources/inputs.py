@@ -149,7 +149,8 @@ def _file(path: str, follow: bool = True) -> Iterator[Input]:
         except OSError as error:
             yield refused(path, error)
             return
-        kind = identify(head, name)
+        # Compressed bytes can look like text, so their magic is asked for first.
+        kind = None if compression_of(head) is not None else identify(head, name)
         if kind is Kind.TEXT:
             yield RawInput(path, name, _plain_opener(path, follow, size or None), size=size)
             return

@@ -1,26 +1,19 @@
-"""In what surroundings words stand: a log, alone on a line, somebody's sentence, or program text.
+"""In what surroundings the words of one match stand: a log, alone, a sentence, program text.
 
-Three questions are answered here, all from text alone:
-
-- `judge`: may the words found in a line prove anything?
-- `is_program_text`: is the whole input a program, a patch, a rule file or documentation?
-- `looks_pasted`: are the lines around plainly a log that was pasted without its prefixes?
-
-A wrong "log" sends somebody to buy hardware, so doubt goes towards prose and code.
+`judge` answers from the line alone, and from what `gpuprobe.sources.input_kind` says of the input
+and `gpuprobe.sources.lines_around` of the lines beside it. A wrong "log" sends somebody to buy
+hardware, so doubt goes towards prose and code.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from gpuprobe.events import Setting
 from gpuprobe.lazy_regex import regex
+from gpuprobe.sources.line_shapes import CODE_ROW, REACH, RUNS
 from gpuprobe.sources.record import Record
 
-_REACH = 2000
-"""How much of a line on either side of the words is looked at, so that huge lines cost little."""
-_RUNS = regex(r"[ \t\xa0]{3,}")
 _NEAR = 60
 """How far from the words found a regex's or a format's characters still speak of them."""
 
@@ -86,9 +79,6 @@ _LOG_KEYS = frozenset(
     }
 )
 
-_CODE_ROW = regex(
-    r"^\s*\|?\s*[*_`\"]*(?:[Xx][Ii][Dd]\s*)?\d{1,3}[*_`\"]*\s*(?:\||,|;|\t)\s*[*_`\"]*(?P<words>[A-Za-z])"
-)
 _DATE_CELL = regex(r"\d{1,4}[/-]\w{2,3}[/-]\d{2,4}|\b\d\d:\d\d:\d\d|\b[A-Z][a-z]{2}-\d\d-\d{4}")
 _MARKUP = regex(r"<(?:td|th|tr|li|dt|dd|code|option)\b[^>]*>", re.IGNORECASE)
 
@@ -173,11 +163,11 @@ def judge(
     if program_text:
         return Setting.CODE
     head, tail = (
-        text[max(0, match_start - _REACH) : match_start],
-        text[match_end : match_end + _REACH],
+        text[max(0, match_start - REACH) : match_start],
+        text[match_end : match_end + REACH],
     )
-    words = text[match_start : min(match_end, match_start + _REACH)]
-    head, tail = _RUNS.sub("  ", head), _RUNS.sub("  ", tail)
+    words = text[match_start : min(match_end, match_start + REACH)]
+    head, tail = RUNS.sub("  ", head), RUNS.sub("  ", tail)
     if _is_code(record, head, words, tail):
         return Setting.CODE
     if not record.kernel and _is_prose(record, head, words, tail):
@@ -207,8 +197,8 @@ def _in_row_of_codes(record: Record, head: str) -> bool:
     """True in a row such as `| 79 | GPU has fallen off the bus | ... |` of a list of codes."""
     if record.framed:
         return False
-    for line in (_RUNS.sub(" ", record.raw[:_REACH]), _RUNS.sub(" ", record.message[:_REACH])):
-        row = _CODE_ROW.match(line)
+    for line in (RUNS.sub(" ", record.raw[:REACH]), RUNS.sub(" ", record.message[:REACH])):
+        row = CODE_ROW.match(line)
         if row and not _DATE_CELL.search(line) and not re.search(r"\bpid=", line):
             return True
     return False
@@ -270,237 +260,3 @@ def _is_prose(record: Record, head: str, words: str, tail: str) -> bool:
     if not glued and not _PROGRAMS_SENTENCE.match(before) and _LINKING.search(before):
         return True
     return bool(_GOES_ON.match(tail))
-
-
-# --- Whole inputs ----------------------------------------------------------------------------
-
-_LOG_LINE = regex(
-    r"^\s*(?:[>|*+-] ?|\d+[:.)-] ?)?(?:\[ *\d+\.\d{3,6}\]|<\d{1,3}>|[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d|\S{2,5}\.? +\d{1,2} \d\d:\d\d:\d\d|\d{4}[-/]\d\d[-/]\d\d[T ,]+\d\d:\d\d"
-    r"|\[?\d\d:\d\d:\d\d|\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d|NVRM: |nvidia-nvswitch\d|[IWEF]\d{4} \d\d:\d\d|(?:INFO|WARNING|ERROR|CRITICAL|DEBUG) +\d\d-\d\d|\d,\d+,\d+,[-c+];|\(?\w+ pid=\d+)"
-)
-_PROMPT = regex(
-    r"^\s*(?:\([\w.-]+\) ?)?(?:\[?[\w.-]+@[\w.-]+[^$#>]{0,60}[$#>] ?\S|[A-Z]:\\[^>]*>\s*\S|PS [A-Z]:\\[^>]*>|\$ [a-z./]|# (?:dmesg|nvidia-smi|journalctl|lspci|uname|cat|lsmod)\b)"
-)
-_MACHINE_OUTPUT = regex(
-    r"^\s*(?:Traceback \(most recent call last\)|\+[-=]{15,}|\|[=-]{15,}|=+NVSMI LOG=+|File \".+\", line \d+|#\d+ +0x[0-9a-f]{6,}|```|~~~)"
-)
-_TOKEN = regex(
-    r"\b[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\b|GPU-[0-9a-f]{8}-|/[\w./-]+\.\w+:\d+|\+0x[0-9a-f]+/0x"
-)
-
-_SOURCE_LINE = regex(
-    r"^\s*(?:#include\b|#define\b|#if\w*\b|#endif\b|import [\w.]+(?: as \w+)?;?$|from [\w.]+ import |(?:async )?def \w+\(|class \w+.*[:{]$|func \w*\(?|fn \w+|(?:pub |static |const |extern |inline |export )+\w|"
-    r"package \w+;?$|use \w+::|@\w+(?:\.\w+)*(?:\(.*\))?$|(?:if|for|while|switch|else if|elif) ?\(?.*[{:]$|else ?[:{]$|\} else|return\b.*|try ?[:{]$|except\b.*:$|with .* as \w+:$|"
-    r"[})\]]+[;,]?$|/\*|\*/|\* |//|\"\"\"|assert\b[ (]|(?:let|var|const|static|struct|enum|typedef|int|void|char|bool|local) .*[;{=,(]$|[\w.>\[\]-]+ ?[+:|-]?= .*[;({\[]?$|[\w.>-]+\(.*\)[;,]?$|.*;$|[rbf]?[\"'].*[\"'],?$)"
-)
-_SURE_SOURCE = regex(
-    r"(?:from [\w.]+ import [\w(*]|import [\w.]+(?: as \w+)?$|(?:async )?def \w+\(|class \w+(?:\(.*\))?:$|[A-Z_]{3,} = [\[({\"']|#include [<\"]|#ifn?def \w+$|#define \w+|"
-    r"package \w+$|func \w+\(|(?:pub )?fn \w+|use \w+::|(?:static|extern|typedef|struct|export|const) \w.*[;{(]$)"
-)
-_PATCH = regex(
-    r"^(?:diff --git |@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@|From [0-9a-f]{40} |Index: \S+$)"
-)
-_RULE_FILE = regex(
-    r"^\s*(?:- alert:|expr:|- name: .*alert|kind: (?:PrometheusRule|ConfigMap|DaemonSet|AlertingRule)|- record:|groups:$|alerting:|- pattern:|- regex:|\s*\"?pattern\"?: |- match:)"
-)
-_HUNK = regex(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@|diff --git |\+\+\+ b/")
-_BODY_STARTS = regex(
-    r"(?:^|\s)(?:-d|--data(?:-raw|-binary)?|--json)[ =]['\"$]\S{0,3}\s*$|<<-?\s*['\"]?[A-Z]{2,}\b"
-)
-_BODY_ENDS = regex(r"^\s*(?:[}\]]*['\"]\s*(?:\\|\|.*|>.*)?$|[A-Z]{2,}$|```)")
-_JSON_PAIR = regex(r"^\s*\"[\w .-]+\"\s*:\s")
-_CODE_FENCE = regex(
-    r"(?:`{3,}|~{3,})\s*(?:mermaid|go|golang|python|py|rust|c|cpp|c\+\+|java|javascript|js|ts|typescript|"
-    r"promql|hcl|terraform|jinja2?|regex|sql|proto|plantuml|dockerfile)\s*$",
-    re.IGNORECASE,
-)
-_HEADING = regex(r"^#{1,6} [A-Z\d\[\"`'*(]|^(?:={4,}|-{4,}|~{4,})$")
-_DOCUMENT = regex(
-    r"^(?:\.TH |\.SH |\.\. (?:_\w|code|note|toctree|list-table)|title: |:toc:|= [A-Z]|## \[?v?\d+\.\d+|# Change ?log|[A-Z0-9_-]+\(\d\) {3,})",
-    re.IGNORECASE,
-)
-_REPORTER = regex(
-    r"\bI(?:'m|'ve|’m|’ve)?\b (?:have|am|was|saw|see|get|got|run|ran|tried|think|use|upgraded|can)|\b[Mm]y (?:GPU|system|card|machine|server|log|setup|PC|computer)|[Dd]escribe the bug|[Ss]teps to reproduce|"
-    r"[Ww]hat happened|[Ee]xpected behaviou?r|^#+ *[Bb]ug [Rr]eport|[Aa]ctual behaviou?r|Start of NVIDIA bug report|[Rr]elevant log output"
-)
-_HAPPENED = regex(
-    r"\b(?:I|[Mm]y|[Oo]ur|[Ww]e|me|us|today|yesterday|last (?:night|week|month)|ago|again|after (?:updat|upgrad)\w+)\b|[Hh]elp\b|[Rr]eproduc"
-)
-"""Somebody tells what happened, or asks."""
-_GENRE = regex(
-    r"^(?:feat|fix|chore|docs?|refactor|test|perf)(?:\([\w ./-]+\))?!?: "
-    r"|\b(?:[Dd]escription of changes|[Tt]esting [Dd]one|[Tt]est [Pp]lan|[Ss]igned-off-by|[Tt]his (?:PR|pull request|change|commit|patch)|[Rr]elease notes"
-    r"|(?:is|are) (?:a|an|the|one of the) (?:\w+ ){1,3}(?:condition|error|failure|event|code|mode|bus|interface)s?|refers to|indicates? (?:a|an|that|the)|typically|[Rr]oot causes include"
-    r"|[Ww]hat (?:it is|is an?)\b|[Ww]hy it matters|[Hh]ow to (?:monitor|detect|fix|prevent|resolve)|[Rr]elated (?:terms|topics)|[Gg]lossary|[Bb]est [Pp]ractices|[Rr]ecommended [Aa]ctions?|[Kk]ey takeaways?|operators? should)",
-    re.MULTILINE,
-)
-"""What articles and the descriptions of changes say."""
-_COMMIT = regex(
-    r"^[*|/\\ ]*(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{7,40} (?:\([^)]*\) )?[A-Za-z]"
-)
-"""A line of `git log --oneline`."""
-_CODE_LIST = regex(r"^\W*(?:xid|code|error code)\W*[,;|\t]\s*\w+", re.IGNORECASE)
-
-
-def _is_sentence(line: str) -> bool:
-    words = re.findall(r"[A-Za-z][a-z']+", line)
-    return len(words) >= 6 and len(" ".join(words)) > len(line) * 0.6
-
-
-def is_program_text(head_lines: Sequence[str]) -> bool:
-    """True if an input is a program, a patch, a rule file, a list of codes or documentation.
-
-    An issue that quotes logs, a shell transcript or a traceback is none of these.
-
-    Args:
-        head_lines: The first lines of the input, some dozens, as they stand.
-    """
-    lines = [_RUNS.sub("  ", line[:_REACH]).rstrip() for line in head_lines if line.strip()]
-    if not lines:
-        return False
-    logged = sum(bool(_LOG_LINE.match(line)) for line in lines)
-    if logged * 4 >= len(lines) or any(_PROMPT.match(line) for line in lines[:40]):
-        return False
-    if lines[0].startswith("#!/") or any(_PATCH.match(line) for line in lines[:30]):
-        return True
-    if any(
-        _MACHINE_OUTPUT.match(line) and "```" not in line and "~~~" not in line for line in lines
-    ):
-        return False
-    if sum(bool(_RULE_FILE.match(line)) for line in lines) >= 2:
-        return True
-    if len(lines) >= 2 and all(_COMMIT.match(line) for line in lines):
-        return True
-    if _CODE_LIST.match(lines[0]) and sum(bool(_CODE_ROW.match(line)) for line in lines) >= 2:
-        return True
-    return _is_source(lines) or _is_document(lines)
-
-
-def _commented(lines: Sequence[str]) -> list[bool]:
-    """For each line, whether it lies in a block comment or a docstring."""
-    inside, found = "", []
-    for line in lines:
-        text = line.strip()
-        if inside:
-            found.append(True)
-            if inside in text:
-                inside = ""
-            continue
-        start = next((s for s in ("/*", '"""', "'''") if text.lstrip("rR").startswith(s)), "")
-        found.append(bool(start))
-        end = "*/" if start == "/*" else start
-        if start and end not in text[text.index(start) + len(start) :]:
-            inside = end
-    return found
-
-
-def _is_source(lines: Sequence[str]) -> bool:
-    if lines[0].lstrip().startswith(("{", "[")) and '"' in "".join(lines[:3]):
-        return False  # JSON
-    comments = _commented(lines)
-    code = [line for line, comment in zip(lines, comments, strict=True) if not comment]
-    shaped = [line for line in code if _SOURCE_LINE.match(line)]
-    sure = sum(bool(_SURE_SOURCE.match(line)) for line in code)
-    if comments[0] and sure >= 1:
-        return True
-    if not sure and sum(bool(_JSON_PAIR.match(line)) for line in code) * 3 >= len(code):
-        return False  # JSON that a tool printed over several lines
-    strong = sum(bool(re.search(r"[(){};]|^\s*(?:#\w|import|from|//)", line)) for line in shaped)
-    return (strong >= 3 and len(shaped) * 2 >= len(code)) or (
-        sure >= 3 and len(shaped) * 4 >= len(code)
-    )
-
-
-def _is_document(lines: Sequence[str]) -> bool:
-    """Documentation: headings and sentences, and nobody who reports what happened to him."""
-    if any(_REPORTER.search(line) for line in lines):
-        return False
-    marks = sum(bool(_DOCUMENT.match(line)) for line in lines)
-    headings = sum(bool(_HEADING.match(line)) for line in lines)
-    sentences = sum(_is_sentence(line) for line in lines)
-    rows = sum(bool(_CODE_ROW.match(line)) for line in lines)
-    if marks and (sentences or headings or marks > 1):
-        return True
-    return headings >= 1 and (rows >= 2 or (headings >= 2 and sentences * 4 >= len(lines)))
-
-
-def is_general_text(head_lines: Sequence[str]) -> bool:
-    """True if a text explains faults, or describes a change to a program, and reports none.
-
-    A glossary, an article or the description of a pull request has no log in it and nobody who
-    says what happened to him. A terse report may look alike, so two marks of the genre are needed.
-
-    Args:
-        head_lines: The first lines of the input, some dozens, as they stand.
-    """
-    lines = [_RUNS.sub("  ", line[:_REACH]).strip() for line in head_lines if line.strip()]
-    machine = (_LOG_LINE, _PROMPT, _MACHINE_OUTPUT, _TOKEN)
-    if not lines or any(pattern.search(line) for line in lines for pattern in machine):
-        return False
-    # What a contributor signs speaks in the first person and tells nothing.
-    text = "\n".join(line for line in lines if not line.startswith("By submitting this"))
-    if _REPORTER.search(text) or _HAPPENED.search(text) or "?" in text:
-        return False
-    return len({mark.group().lower() for mark in _GENRE.finditer(text)}) >= 2
-
-
-def in_patch(before: Sequence[str]) -> bool:
-    """True if a line stands in a hunk of a patch that somebody quotes in an issue or a review.
-
-    A fence named `diff` alone is not enough: reporters use it to colour their logs. Changed lines
-    in it that are no log's show a patch.
-
-    Args:
-        before: The lines before it, nearest first, as they stand.
-    """
-    changed = 0
-    for line in before:
-        text = line.strip()
-        if _HUNK.match(text):
-            return True
-        if text.startswith(("```", "~~~")):
-            return text.lstrip("`~").startswith(("diff", "patch")) and changed >= 2
-        if text[:1] in ("+", "-") and text[1:].strip() and not _LOG_LINE.match(text[1:]):
-            changed += 1
-    return False
-
-
-def in_command(before: Sequence[str]) -> bool:
-    """True if a line stands in the body that a shell command above it sends or writes.
-
-    Args:
-        before: The lines before it, nearest first, as they stand.
-    """
-    for line in before[:12]:
-        if _BODY_ENDS.search(line):
-            return False
-        if _BODY_STARTS.search(line):
-            return True
-    return False
-
-
-def in_fence_of_code(before: Sequence[str]) -> bool:
-    """True if a line stands in a fenced block that is said to be a program or a chart.
-
-    Args:
-        before: The lines before it, nearest first, as they stand.
-    """
-    for line in before:
-        text = line.strip()
-        if text.startswith(("```", "~~~")):
-            return bool(_CODE_FENCE.match(text))
-    return False
-
-
-def looks_pasted(lines: Sequence[str]) -> bool:
-    """True if lines are plainly program output: several log lines, a prompt, a table, a fence.
-
-    Args:
-        lines: A line and its neighbours, as they stand.
-    """
-    lines = [_RUNS.sub("  ", line[:_REACH]) for line in lines if line.strip()]
-    if sum(bool(_LOG_LINE.match(line)) for line in lines) >= 2:
-        return True
-    if any(_PROMPT.match(line) or _MACHINE_OUTPUT.match(line) for line in lines):
-        return True
-    return len(lines) >= 2 and all(_TOKEN.search(line) for line in lines)

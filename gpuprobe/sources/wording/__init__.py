@@ -9,28 +9,28 @@ from __future__ import annotations
 from gpuprobe.sources.wording import (
     aer,
     boot,
+    crash,
+    cuda,
+    driver_setup,
+    engines,
+    graphics,
+    host,
+    jit_cache,
+    nccl,
     nvidia_other,
+    nvidia_smi,
     nvrm,
+    oom,
+    other_gpus,
     pci,
     pci_tools,
     pciehp,
+    prose,
+    smi_report,
+    smi_table,
+    windows,
 )
 from gpuprobe.sources.wording.base import Family, Pattern
-from gpuprobe.sources.wording.crash import CRASH
-from gpuprobe.sources.wording.cuda import CUDA
-from gpuprobe.sources.wording.driver_setup import DRIVER_SETUP
-from gpuprobe.sources.wording.engines import ENGINES
-from gpuprobe.sources.wording.graphics import GRAPHICS
-from gpuprobe.sources.wording.host import HOST
-from gpuprobe.sources.wording.jit_cache import JIT_CACHE
-from gpuprobe.sources.wording.nccl import NCCL
-from gpuprobe.sources.wording.nvidia_smi import NVIDIA_SMI
-from gpuprobe.sources.wording.oom import OOM
-from gpuprobe.sources.wording.other_gpus import OTHER_GPUS
-from gpuprobe.sources.wording.prose import PROSE
-from gpuprobe.sources.wording.smi_report import SMI_REPORT
-from gpuprobe.sources.wording.smi_table import SMI_TABLE
-from gpuprobe.sources.wording.windows import WINDOWS
 
 FAMILIES: tuple[Family, ...] = (
     nvrm.FAMILY,
@@ -40,21 +40,21 @@ FAMILIES: tuple[Family, ...] = (
     pci.FAMILY,
     pci_tools.FAMILY,
     boot.FAMILY,
-    SMI_TABLE,
-    NVIDIA_SMI,
-    SMI_REPORT,
-    OTHER_GPUS,
-    WINDOWS,
-    HOST,
-    DRIVER_SETUP,
-    CUDA,
-    NCCL,
-    GRAPHICS,
-    JIT_CACHE,
-    ENGINES,
-    OOM,
-    CRASH,
-    PROSE,
+    smi_table.FAMILY,
+    nvidia_smi.FAMILY,
+    smi_report.FAMILY,
+    other_gpus.FAMILY,
+    windows.FAMILY,
+    host.FAMILY,
+    driver_setup.FAMILY,
+    cuda.FAMILY,
+    nccl.FAMILY,
+    graphics.FAMILY,
+    jit_cache.FAMILY,
+    engines.FAMILY,
+    oom.FAMILY,
+    crash.FAMILY,
+    prose.FAMILY,
 )
 
 __all__ = ["FAMILIES", "Family", "Pattern"]

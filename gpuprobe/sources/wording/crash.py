@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 
-from gpuprobe.events import OtherFailed, ProcessCrashed
+from gpuprobe.events import ProcessCrashed
 from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Window
-from gpuprobe.sources.wording import surroundings
+from gpuprobe.sources.wording import crash_exceptions
 from gpuprobe.sources.wording.base import Family, Pattern, Reading
-from gpuprobe.sources.wording.surroundings import FRAME, TRACEBACK
 
 _NUMBERS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV"}
 _WORDS = {
@@ -22,20 +21,11 @@ _WORDS = {
     "floating point exception": "SIGFPE", "killed": "SIGKILL",
     "general protection": "SIGSEGV", "invalid opcode": "SIGILL", "divide error": "SIGFPE",
 }  # fmt: skip
+
 _ENGINE_UNIT = regex(
     r"(?i)vllm|sglang|ollama|llama|freetoken|comfy|text-?gen|tgi|triton|tensorrt|trtllm|kobold"
     r"|localai|lm-?studio|diffusion|whisper|tabby|lmdeploy|inference|llm|train|torch"
 )
-# What other families read: its traceback needs no event of its own.
-_KNOWN = regex(
-    r"(?:CUDA|HIP|cuda|Cuda|NCCL|Triton|nccl)\b|cudaError|hipError|CUDNN|CUBLAS|NVML|nvml|GPU"
-    r"|out of memory|OutOfMemory|OOM|JSONDecodeError|Unknown key: '|DistBackendError|DistStoreError"
-    r"|XlaRuntimeError|JaxRuntimeError|EngineDead|EngineGenerate|EngineCore|launch failure"
-    r"|KeyboardInterrupt|SystemExit|GeneratorExit|StopIteration|CancelledError|BrokenPipe"
-)
-_EXCEPTION = regex(r"^(?P<name>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?P<said>:.*)?$")
-_LOOKS_RAISED = regex(r"^(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit|Warning|Timeout)\b")
-_MARKS = regex(r"^[\s>|]*")
 
 
 def _crashed(window: Window, signal: str, **more: object) -> ProcessCrashed:
@@ -140,272 +130,260 @@ def _read_unit(match: re.Match[str], window: Window) -> Reading:
     return _crashed(window, signal, process=match["process"])
 
 
-def _read_terminate(match: re.Match[str], window: Window) -> Reading:
-    thrown = match["thrown"] or "an exception"
-    said = next(
-        (r.message.split("what():", 1)[1] for r in window.after(1) if "what():" in r.message), ""
-    )
-    what = f"terminate called: {thrown}"
-    return OtherFailed(**window.base(), what=f"{what}: {said.strip()[:200]}" if said else what)
-
-
-def _ending(window: Window) -> tuple[str, str] | None:
-    """The exception's line and the innermost frame of the traceback that starts here."""
-    frame, after_frame = "", False
-    for record in window.after(Window.REACH):
-        content = _MARKS.sub("", record.message).rstrip()
-        found = FRAME.search(content)
-        raised = _LOOKS_RAISED.match(content) is not None
-        if TRACEBACK in content:
-            return None
-        if found is not None:
-            frame, after_frame = surroundings.show_frame(found), True
-        elif not content or set(content) <= set("^~ "):
-            continue
-        elif content.startswith("[Previous line") or (after_frame and not raised):
-            after_frame = False
-        elif raised or _EXCEPTION.match(content):
-            return content, frame
-        elif frame and record.message[:1] not in (" ", "\t", ">", "|"):
-            # Source that spans several lines goes on, anything else ends the traceback.
-            return None
-    return None
-
-
-def _read_traceback(match: re.Match[str], window: Window) -> Reading:
-    ending = _ending(window)
-    if ending is None:
-        return None
-    what, where = ending
-    if _KNOWN.search(what):
-        return None
-    if re.match(r"EOFError|.*UnpicklingError", what):
-        # Another family decides by the frames whether a cache is to blame.
-        frames = " ".join(record.message for record in window.after(Window.REACH))
-        if re.search(r"_inductor|numba[/\\]core|vllm[/\\]compilation", frames):
-            return None
-    return OtherFailed(**window.base(), what=what[:300], where=where)
-
-
-CRASH = Family(
-    "crash",
-    (
-        Pattern(
-            id="crash-kernel-segfault",
-            needles=("segfault at ",),
-            regex=regex(
-                r"(?:(?P<process>[^\s\[\]:][^\[\]\n:]{0,30})\[(?P<pid>\d+)\]:? )?segfault at [0-9a-f]+ ip [0-9a-f]+ sp [0-9a-f]+ error [0-9a-f]+(?: in (?P<library>[^\s\[]+))?"
-            ),
-            read=_read_segfault,
-            examples=(
-                "python3[4021]: segfault at 7f2a1c000010 ip 00007f2a8b3d11aa sp 00007ffd0a3c error 4 in libcuda.so.570.124.06[7f2a8b000000+1a00000]",
-            ),
-            near=("segfault at 3 pm, said the operator",),
-            source="linux arch/x86/mm/fault.c",
+_SIGNALS = (
+    Pattern(
+        id="crash-kernel-segfault",
+        needles=("segfault at ",),
+        regex=regex(
+            r"(?:(?P<process>[^\s\[\]:][^\[\]\n:]{0,30})\[(?P<pid>\d+)\]:? )?segfault at [0-9a-f]+ ip [0-9a-f]+ sp [0-9a-f]+ error [0-9a-f]+(?: in (?P<library>[^\s\[]+))?"
         ),
-        Pattern(
-            id="crash-kernel-trap",
-            needles=("traps: ",),
-            regex=regex(
-                r"traps: (?P<process>[^\[\n]{1,32})\[(?P<pid>\d+)\]:? (?:trap )?(?P<trap>general protection|invalid opcode|divide error)[^\n]*?(?: in (?P<library>[^\s\[]+)|$)"
-            ),
-            read=_read_trap,
-            examples=("traps: llama-server[771] trap invalid opcode ip:55d0c2 sp:7ffe12 error:0 in llama-server[55d000+9000]",),
-            source="linux arch/x86/kernel/traps.c",
+        read=_read_segfault,
+        examples=(
+            "python3[4021]: segfault at 7f2a1c000010 ip 00007f2a8b3d11aa sp 00007ffd0a3c error 4 in libcuda.so.570.124.06[7f2a8b000000+1a00000]",
         ),
-        Pattern(
-            id="crash-faulthandler",
-            needles=("Fatal Python error: ",),
-            regex=regex(
-                r"Fatal Python error: (?P<words>Segmentation fault|Bus error|Aborted|Illegal instruction|Floating point exception)"
-            ),
-            read=_read_words,
-            examples=("Fatal Python error: Segmentation fault", "Fatal Python error: Bus error"),
-            near=("Fatal Python error: init_import_site: Failed to import the site module",),
-            source="Python faulthandler",
-        ),
-        Pattern(
-            id="crash-systemd-unit",
-            needles=("process exited, code=killed", "process exited, code=dumped"),
-            regex=regex(
-                r"(?<![\w@.:\\-])(?P<process>[\w@.:\\-]{1,200}\.(?:service|scope)): (?:Main|Control) process exited, code=(?:killed|dumped), status=(?P<number>\d+)/\w+"
-            ),
-            read=_read_unit,
-            examples=("sglang.service: Main process exited, code=dumped, status=11/SEGV", "vllm.service: Main process exited, code=killed, status=9/KILL"),
-            near=("user@1000.service: Main process exited, code=killed, status=9/KILL", "vllm.service: Main process exited, code=killed, status=15/TERM"),
-            source="systemd core/service.c",
-        ),
-        Pattern(
-            id="crash-mpi-rank",
-            needles=(" exited on signal ",),
-            regex=regex(
-                r"(?:noticed that process rank \d+ with PID (?P<pid>\d+) )?[^\n]{0,60}?\bexited on signal (?P<number>11|9|8|7|6|4)\b"
-            ),
-            read=_read_rank,
-            examples=("prterun noticed that process rank 2 with PID 9014 on node gpu4 exited on signal 11 (Segmentation fault).",),
-            near=("the daemon exited on signal 15",),
-            source="Open MPI orterun, PRRTE",
-        ),
-        Pattern(
-            id="crash-zsh",
-            needles=("zsh: ",),
-            regex=regex(
-                r"(?<![`'\"])\bzsh: (?P<words>segmentation fault|bus error|abort|killed|illegal hardware instruction)\s+(?P<process>\S+)"
-            ),
-            read=_read_zsh,
-            examples=("zsh: segmentation fault  ./llama-cli -m model.gguf", "zsh: killed     python serve.py"),
-            near=("zsh: command not found: nvidia-smi", "What does `zsh: killed python` mean?"),
-            source="zsh jobs.c",
-        ),
-        Pattern(
-            id="crash-shell-words",
-            needles=("egmentation fault",
-                "(core dumped)", "Bus error", "bus error", "Aborted (core dumped)", "aborted (core dumped)", "llegal instruction", "loating point exception", "Erreur de segmentation", "Speicherzugriffsfehler", "Errore di segmentazione", "n de segmento", "Falha de segmenta"),
-            regex=regex(
-                r"(?:\bline \d+: +(?P<pid>\d+) +)?(?<![Pp]CIe )(?<!PCI )\b(?P<words>[Ss]egmentation fault|[Bb]us error|[Aa]borted(?=\s{1,40}\(core dumped\))|[Ii]llegal instruction|[Ff]loating point exception|Erreur de segmentation|Speicherzugriffsfehler|Errore di segmentazione|Violación de segmento|Falha de segmentação)(?= ?\((?:core dumped|\d+|Speicherabzug|core dump|imagem do|[`']core)|[.\s]*$|[\s\"'`)]*$|: address|  +\S)"
-            ),
-            read=_read_words,
-            examples=(
-                "Segmentation fault (core dumped)",
-                "Bus error",
-                "Violación de segmento (`core' generado)",
-                "Falha de segmentação (imagem do núcleo gravada)",
-                "/srv/start.sh: line 12:  8812 Aborted                 (core dumped) python3 serve.py",
-                'time=2025-03-02 level=ERROR msg="llama runner terminated" error="signal: segmentation fault"',
-            ),
-            near=("pcieport 0000:00:01.0: PCIe Bus Error: severity=Corrected", "a segmentation fault handler is installed"),
-            source="POSIX strsignal in shells, Go os/exec",
-        ),
-        Pattern(
-            id="crash-exit-status",
-            needles=("exit code", "exit status", "exitcode", "exitCode", "exited with code", "ExitCode", "Exited (1", "Exit Code", "return code = -"),
-            regex=regex(
-                r"(?:[Ee]xit(?:ed)?(?: with)?[ _]?(?:code|status)|exitCode|ExitCode|Exit Code|exitcode|exits with return code)[\"']?\s*[:=]?\s*[\"']?(?P<number>13[2-79]|-(?:4|6|7|8|9|11))\b|Exited \((?P<docker>13[2-79])\)"
-            ),
-            read=_read_status,
-            examples=(
-                "worker exited with code 139",
-                "torch.distributed.elastic.multiprocessing.api: [ERROR] failed (exitcode: -9) local_rank: 1 (pid: 3302) of binary: /opt/env/bin/python",
-                "  exitcode  : -11 (pid: 712)",
-                '{"terminated":{"exitCode":137,"finishedAt":"2025-03-02T00:00:00Z"}}',
-                "a1b2c3   vllm/vllm-openai   Exited (139) 2 minutes ago",
-                "subprocess.CalledProcessError: Command '['python']' returned non-zero exit status 134.",
-                "[2026-02-02 08:00:01,1] [ERROR] [launch.py:325:sigkill_handler] ['python', 'train.py'] exits with return code = -11",
-            ),
-            near=("worker exited with code 1", "exit code 1390"),
-            source="POSIX shell, Docker, Kubernetes, torchrun",
-        ),
-        Pattern(
-            id="crash-signal-name",
-            needles=("SIGSEGV", "SIGBUS", "SIGABRT", "SIGILL", "SIGFPE", "SIGKILL"),
-            regex=regex(
-                r"(?:died with <Signals\.|(?:terminated|killed|crashed|exited)\s(?:by|with|due to|on)\s(?:signal )?(?:\d+ )?\(?|Signal \d+ \(|[Cc]aught signal \d+ \(|[Rr]eceived signal \d+ \(?|\*\*\* (?:Aborted|Process received signal)[^\n]*)SIG(?P<signal>SEGV|BUS|ABRT|ILL|FPE|KILL)\b|\bSIG(?P<glog>SEGV|BUS|ABRT|ILL|FPE)(?:: segmentation violation| \(@0x)"
-            ),
-            read=_read_name,
-            examples=(
-                "traceback : Signal 9 (SIGKILL) received by PID 4120",
-                "Command '['python', 'train.py']' died with <Signals.SIGSEGV: 11>.",
-                "SIGSEGV: segmentation violation code=0x1 addr=0x0",
-                "Process 12 terminated by signal 11 (SIGSEGV)",
-            ),
-            near=("installing a handler for SIGSEGV", "Sending SIGKILL to remaining processes..."),
-            source="Python subprocess, Go runtime, torchrun",
-        ),
-        Pattern(
-            id="crash-signal-number",
-            needles=("signal 11", "signal 9", "signal 6", "signal 7", "signal: 11", "signal: 9", "signal: 6", "signal: 7", "signal: killed", "signal: aborted", "killed by signal: "),
-            regex=regex(
-                r"\b(?:(?:killed by|terminated (?:abnormally )?(?:with|by)|[Cc]aught|[Rr]eceived|on|due to|shutdown with|called for pid \d+,) signal:? |signal: )(?P<number>11|9|6|7)\b|\bsignal: (?P<words>killed|aborted)|killed by signal: (?P<shown>Bus error|Segmentation fault|Killed|Aborted)"
-            ),
-            read=_read_signal,
-            examples=(
-                "RuntimeError: DataLoader worker (pid 551) is killed by signal: 9",
-                "Shard process was signaled to shutdown with signal 9",
-                "ERROR: apport (pid 8812) Tue Mar  4 09:00:00 2025: called for pid 7711, signal 11, core limit 0, dump mode 1",
-                "RuntimeError: DataLoader worker (pid 7211) is killed by signal: Bus error. It is possible that dataloader's workers are out of shared memory.",
-                "Process 7711 (python3) of user 0 terminated abnormally with signal 11/SEGV, processing...",
-            ),
-            near=("signal 9 dBm",),
-            source="PyTorch DataLoader, TGI, systemd-coredump",
-        ),
-        Pattern(
-            id="crash-shell-killed",
-            needles=("Killed",),
-            regex=regex(
-                r"(?:\bline \d+: +(?P<pid>\d+) +|(?P<alone>\A[\s*`>]*|(?:/it|it/s|B/s)\]\s*))Killed(?(alone)[\s*`.]*\Z|\b)"
-            ),
-            read=_read_killed,
-            examples=("**Killed**", "Loading checkpoint shards:  50%|#####     | 2/4 [00:21<00:21, 10.61s/it]Killed", "/srv/run.sh: line 3:  4412 Killed                  python serve.py", "Killed"),
-            near=("Killed process 7", "Killed the old server"),
-            source="POSIX shells",
-        ),
-        Pattern(
-            id="crash-windows-status",
-            needles=("-1073741819", "-1073740791", "0xC0000005", "0xc0000005", "18446744072635812000"),
-            regex=regex(
-                r"[Ee]xit(?:ed)?(?: with)? [Cc]ode:? (?:-1073741819|-1073740791|0x[Cc]0000005|18446744072635812000)"
-            ),
-            read=_read_windows,
-            examples=("Process finished with exit code -1073741819 (0xC0000005)",),
-            near=("code 0xC0000005 means access violation",),
-            source="Windows NTSTATUS values",
-        ),
-        Pattern(
-            id="crash-handler",
-            needles=("*** SIG", "*** stack smashing", "Windows fatal exception: ", "encountered in worker"),
-            regex=regex(
-                r"\*\*\* SIG(?P<signal>SEGV|BUS|ABRT|ILL|FPE) received |(?P<smashed>\*\*\* stack smashing detected)|(?P<windows>Windows fatal exception: (?:access violation|stack overflow))|Unexpected (?P<worker>bus error|segmentation fault|floating-point exception) encountered in worker"
-            ),
-            read=_read_handler,
-            examples=(
-                "*** SIGSEGV received at time=1741000000 on cpu 3 ***",
-                "*** stack smashing detected ***: terminated",
-                "Windows fatal exception: access violation",
-                "ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm).",
-            ),
-            near=("Windows fatal exception: code 0x8001010d",),
-            source="Abseil failure_signal_handler, glibc, Python faulthandler",
-        ),
-        Pattern(
-            id="crash-dumped-core",
-            needles=(" dumped core", "Faulting application name: ", "ANOM_ABEND "),
-            regex=regex(
-                r"ANOM_ABEND [^\n]{0,200}?\bpid=(?P<audited>\d+) comm=\"(?P<comm>[^\"\n]{1,64})\"[^\n]{0,300}?\bsig=(?P<number>11|9|8|7|6|4)\b|Process (?P<pid>\d+) \((?P<process>[^)\n]{1,64})\) of user \d+ dumped core|Faulting application name: (?P<faulting>[^,\n]{1,80})"
-            ),
-            read=_read_dump,
-            examples=(
-                "Process 7711 (llama-server) of user 1000 dumped core.",
-                'ANOM_ABEND auid=1000 uid=1000 gid=1000 ses=2 subj=unconfined pid=7711 comm="python3" exe="/usr/bin/python3.11" sig=11 res=1',
-                "Faulting application name: python.exe, version: 3.11.9, time stamp: 0x660c1f2e",
-            ),
-            near=("nobody dumped core",),
-            source="systemd-coredump, Linux audit, Windows Application Error 1000",
-        ),
-        Pattern(
-            id="crash-terminate",
-            needles=("terminate called ",),
-            regex=regex(
-                r"terminate called (?:after throwing an instance of ['\"`](?P<thrown>[^'\"\n]+)|without an active exception|recursively)"
-            ),
-            read=_read_terminate,
-            examples=("terminate called after throwing an instance of 'std::runtime_error'",),
-            source="libstdc++ vterminate.cc",
-        ),
-        Pattern(
-            id="crash-traceback",
-            needles=(TRACEBACK,),
-            regex=regex(re.escape(TRACEBACK)),
-            read=_read_traceback,
-            examples=(
-                'Traceback (most recent call last):\n  File "/srv/app/serve.py", line 31, in <module>\n    main()\nValueError: max_model_len is too large',
-                '> Traceback (most recent call last):\n>   File "/srv/app/serve.py", line 31, in load\n>     open(path)\n> FileNotFoundError: [Errno 2] No such file or directory: \'weights.bin\'',
-            ),
-            near=(
-                'Traceback (most recent call last):\n  File "/srv/app/serve.py", line 31, in <module>\n    main()\nRuntimeError: CUDA error: unspecified launch failure',
-                'Traceback (most recent call last):\n  File "/srv/app/serve.py", line 31, in <module>\n    main()\nKeyboardInterrupt',
-            ),
-            source="Python traceback module",
-        ),
+        near=("segfault at 3 pm, said the operator",),
+        source="linux arch/x86/mm/fault.c",
     ),
-)  # fmt: skip
+    Pattern(
+        id="crash-kernel-trap",
+        needles=("traps: ",),
+        regex=regex(
+            r"traps: (?P<process>[^\[\n]{1,32})\[(?P<pid>\d+)\]:? (?:trap )?(?P<trap>general protection|invalid opcode|divide error)[^\n]*?(?: in (?P<library>[^\s\[]+)|$)"
+        ),
+        read=_read_trap,
+        examples=(
+            "traps: llama-server[771] trap invalid opcode ip:55d0c2 sp:7ffe12 error:0 in llama-server[55d000+9000]",
+        ),
+        source="linux arch/x86/kernel/traps.c",
+    ),
+    Pattern(
+        id="crash-faulthandler",
+        needles=("Fatal Python error: ",),
+        regex=regex(
+            r"Fatal Python error: (?P<words>Segmentation fault|Bus error|Aborted|Illegal instruction|Floating point exception)"
+        ),
+        read=_read_words,
+        examples=("Fatal Python error: Segmentation fault", "Fatal Python error: Bus error"),
+        near=("Fatal Python error: init_import_site: Failed to import the site module",),
+        source="Python faulthandler",
+    ),
+    Pattern(
+        id="crash-systemd-unit",
+        needles=("process exited, code=killed", "process exited, code=dumped"),
+        regex=regex(
+            r"(?<![\w@.:\\-])(?P<process>[\w@.:\\-]{1,200}\.(?:service|scope)): (?:Main|Control) process exited, code=(?:killed|dumped), status=(?P<number>\d+)/\w+"
+        ),
+        read=_read_unit,
+        examples=(
+            "sglang.service: Main process exited, code=dumped, status=11/SEGV",
+            "vllm.service: Main process exited, code=killed, status=9/KILL",
+        ),
+        near=(
+            "user@1000.service: Main process exited, code=killed, status=9/KILL",
+            "vllm.service: Main process exited, code=killed, status=15/TERM",
+        ),
+        source="systemd core/service.c",
+    ),
+    Pattern(
+        id="crash-mpi-rank",
+        needles=(" exited on signal ",),
+        regex=regex(
+            r"(?:noticed that process rank \d+ with PID (?P<pid>\d+) )?[^\n]{0,60}?\bexited on signal (?P<number>11|9|8|7|6|4)\b"
+        ),
+        read=_read_rank,
+        examples=(
+            "prterun noticed that process rank 2 with PID 9014 on node gpu4 exited on signal 11 (Segmentation fault).",
+        ),
+        near=("the daemon exited on signal 15",),
+        source="Open MPI orterun, PRRTE",
+    ),
+    Pattern(
+        id="crash-zsh",
+        needles=("zsh: ",),
+        regex=regex(
+            r"(?<![`'\"])\bzsh: (?P<words>segmentation fault|bus error|abort|killed|illegal hardware instruction)\s+(?P<process>\S+)"
+        ),
+        read=_read_zsh,
+        examples=(
+            "zsh: segmentation fault  ./llama-cli -m model.gguf",
+            "zsh: killed     python serve.py",
+        ),
+        near=("zsh: command not found: nvidia-smi", "What does `zsh: killed python` mean?"),
+        source="zsh jobs.c",
+    ),
+    Pattern(
+        id="crash-shell-words",
+        needles=(
+            "egmentation fault",
+            "(core dumped)",
+            "Bus error",
+            "bus error",
+            "Aborted (core dumped)",
+            "aborted (core dumped)",
+            "llegal instruction",
+            "loating point exception",
+            "Erreur de segmentation",
+            "Speicherzugriffsfehler",
+            "Errore di segmentazione",
+            "n de segmento",
+            "Falha de segmenta",
+        ),
+        regex=regex(
+            r"(?:\bline \d+: +(?P<pid>\d+) +)?(?<![Pp]CIe )(?<!PCI )\b(?P<words>[Ss]egmentation fault|[Bb]us error|[Aa]borted(?=\s{1,40}\(core dumped\))|[Ii]llegal instruction|[Ff]loating point exception|Erreur de segmentation|Speicherzugriffsfehler|Errore di segmentazione|Violación de segmento|Falha de segmentação)(?= ?\((?:core dumped|\d+|Speicherabzug|core dump|imagem do|[`']core)|[.\s]*$|[\s\"'`)]*$|: address|  +\S)"
+        ),
+        read=_read_words,
+        examples=(
+            "Segmentation fault (core dumped)",
+            "Bus error",
+            "Violación de segmento (`core' generado)",
+            "Falha de segmentação (imagem do núcleo gravada)",
+            "/srv/start.sh: line 12:  8812 Aborted                 (core dumped) python3 serve.py",
+            'time=2025-03-02 level=ERROR msg="llama runner terminated" error="signal: segmentation fault"',
+        ),
+        near=(
+            "pcieport 0000:00:01.0: PCIe Bus Error: severity=Corrected",
+            "a segmentation fault handler is installed",
+        ),
+        source="POSIX strsignal in shells, Go os/exec",
+    ),
+    Pattern(
+        id="crash-exit-status",
+        needles=(
+            "exit code",
+            "exit status",
+            "exitcode",
+            "exitCode",
+            "exited with code",
+            "ExitCode",
+            "Exited (1",
+            "Exit Code",
+            "return code = -",
+        ),
+        regex=regex(
+            r"(?:[Ee]xit(?:ed)?(?: with)?[ _]?(?:code|status)|exitCode|ExitCode|Exit Code|exitcode|exits with return code)[\"']?\s*[:=]?\s*[\"']?(?P<number>13[2-79]|-(?:4|6|7|8|9|11))\b|Exited \((?P<docker>13[2-79])\)"
+        ),
+        read=_read_status,
+        examples=(
+            "worker exited with code 139",
+            "torch.distributed.elastic.multiprocessing.api: [ERROR] failed (exitcode: -9) local_rank: 1 (pid: 3302) of binary: /opt/env/bin/python",
+            "  exitcode  : -11 (pid: 712)",
+            '{"terminated":{"exitCode":137,"finishedAt":"2025-03-02T00:00:00Z"}}',
+            "a1b2c3   vllm/vllm-openai   Exited (139) 2 minutes ago",
+            "subprocess.CalledProcessError: Command '['python']' returned non-zero exit status 134.",
+            "[2026-02-02 08:00:01,1] [ERROR] [launch.py:325:sigkill_handler] ['python', 'train.py'] exits with return code = -11",
+        ),
+        near=("worker exited with code 1", "exit code 1390"),
+        source="POSIX shell, Docker, Kubernetes, torchrun",
+    ),
+    Pattern(
+        id="crash-signal-name",
+        needles=("SIGSEGV", "SIGBUS", "SIGABRT", "SIGILL", "SIGFPE", "SIGKILL"),
+        regex=regex(
+            r"(?:died with <Signals\.|(?:terminated|killed|crashed|exited)\s(?:by|with|due to|on)\s(?:signal )?(?:\d+ )?\(?|Signal \d+ \(|[Cc]aught signal \d+ \(|[Rr]eceived signal \d+ \(?|\*\*\* (?:Aborted|Process received signal)[^\n]*)SIG(?P<signal>SEGV|BUS|ABRT|ILL|FPE|KILL)\b|\bSIG(?P<glog>SEGV|BUS|ABRT|ILL|FPE)(?:: segmentation violation| \(@0x)"
+        ),
+        read=_read_name,
+        examples=(
+            "traceback : Signal 9 (SIGKILL) received by PID 4120",
+            "Command '['python', 'train.py']' died with <Signals.SIGSEGV: 11>.",
+            "SIGSEGV: segmentation violation code=0x1 addr=0x0",
+            "Process 12 terminated by signal 11 (SIGSEGV)",
+        ),
+        near=("installing a handler for SIGSEGV", "Sending SIGKILL to remaining processes..."),
+        source="Python subprocess, Go runtime, torchrun",
+    ),
+    Pattern(
+        id="crash-signal-number",
+        needles=(
+            "signal 11",
+            "signal 9",
+            "signal 6",
+            "signal 7",
+            "signal: 11",
+            "signal: 9",
+            "signal: 6",
+            "signal: 7",
+            "signal: killed",
+            "signal: aborted",
+            "killed by signal: ",
+        ),
+        regex=regex(
+            r"\b(?:(?:killed by|terminated (?:abnormally )?(?:with|by)|[Cc]aught|[Rr]eceived|on|due to|shutdown with|called for pid \d+,) signal:? |signal: )(?P<number>11|9|6|7)\b|\bsignal: (?P<words>killed|aborted)|killed by signal: (?P<shown>Bus error|Segmentation fault|Killed|Aborted)"
+        ),
+        read=_read_signal,
+        examples=(
+            "RuntimeError: DataLoader worker (pid 551) is killed by signal: 9",
+            "Shard process was signaled to shutdown with signal 9",
+            "ERROR: apport (pid 8812) Tue Mar  4 09:00:00 2025: called for pid 7711, signal 11, core limit 0, dump mode 1",
+            "RuntimeError: DataLoader worker (pid 7211) is killed by signal: Bus error. It is possible that dataloader's workers are out of shared memory.",
+            "Process 7711 (python3) of user 0 terminated abnormally with signal 11/SEGV, processing...",
+        ),
+        near=("signal 9 dBm",),
+        source="PyTorch DataLoader, TGI, systemd-coredump",
+    ),
+    Pattern(
+        id="crash-shell-killed",
+        needles=("Killed",),
+        regex=regex(
+            r"(?:\bline \d+: +(?P<pid>\d+) +|(?P<alone>\A[\s*`>]*|(?:/it|it/s|B/s)\]\s*))Killed(?(alone)[\s*`.]*\Z|\b)"
+        ),
+        read=_read_killed,
+        examples=(
+            "**Killed**",
+            "Loading checkpoint shards:  50%|#####     | 2/4 [00:21<00:21, 10.61s/it]Killed",
+            "/srv/run.sh: line 3:  4412 Killed                  python serve.py",
+            "Killed",
+        ),
+        near=("Killed process 7", "Killed the old server"),
+        source="POSIX shells",
+    ),
+    Pattern(
+        id="crash-windows-status",
+        needles=("-1073741819", "-1073740791", "0xC0000005", "0xc0000005", "18446744072635812000"),
+        regex=regex(
+            r"[Ee]xit(?:ed)?(?: with)? [Cc]ode:? (?:-1073741819|-1073740791|0x[Cc]0000005|18446744072635812000)"
+        ),
+        read=_read_windows,
+        examples=("Process finished with exit code -1073741819 (0xC0000005)",),
+        near=("code 0xC0000005 means access violation",),
+        source="Windows NTSTATUS values",
+    ),
+    Pattern(
+        id="crash-handler",
+        needles=(
+            "*** SIG",
+            "*** stack smashing",
+            "Windows fatal exception: ",
+            "encountered in worker",
+        ),
+        regex=regex(
+            r"\*\*\* SIG(?P<signal>SEGV|BUS|ABRT|ILL|FPE) received |(?P<smashed>\*\*\* stack smashing detected)|(?P<windows>Windows fatal exception: (?:access violation|stack overflow))|Unexpected (?P<worker>bus error|segmentation fault|floating-point exception) encountered in worker"
+        ),
+        read=_read_handler,
+        examples=(
+            "*** SIGSEGV received at time=1741000000 on cpu 3 ***",
+            "*** stack smashing detected ***: terminated",
+            "Windows fatal exception: access violation",
+            "ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm).",
+        ),
+        near=("Windows fatal exception: code 0x8001010d",),
+        source="Abseil failure_signal_handler, glibc, Python faulthandler",
+    ),
+    Pattern(
+        id="crash-dumped-core",
+        needles=(" dumped core", "Faulting application name: ", "ANOM_ABEND "),
+        regex=regex(
+            r"ANOM_ABEND [^\n]{0,200}?\bpid=(?P<audited>\d+) comm=\"(?P<comm>[^\"\n]{1,64})\"[^\n]{0,300}?\bsig=(?P<number>11|9|8|7|6|4)\b|Process (?P<pid>\d+) \((?P<process>[^)\n]{1,64})\) of user \d+ dumped core|Faulting application name: (?P<faulting>[^,\n]{1,80})"
+        ),
+        read=_read_dump,
+        examples=(
+            "Process 7711 (llama-server) of user 1000 dumped core.",
+            'ANOM_ABEND auid=1000 uid=1000 gid=1000 ses=2 subj=unconfined pid=7711 comm="python3" exe="/usr/bin/python3.11" sig=11 res=1',
+            "Faulting application name: python.exe, version: 3.11.9, time stamp: 0x660c1f2e",
+        ),
+        near=("nobody dumped core",),
+        source="systemd-coredump, Linux audit, Windows Application Error 1000",
+    ),
+)
+
+FAMILY = Family("crash", (*_SIGNALS, *crash_exceptions.PATTERNS))
 """Crashes, and exceptions that no other family knows."""

@@ -184,5 +184,5 @@ _GENERAL_PATTERNS = (
     ),
 )
 
-CUDA = Family("cuda", (*MEMORY_PATTERNS, *PROGRAM_PATTERNS, *_GENERAL_PATTERNS))
+FAMILY = Family("cuda", (*MEMORY_PATTERNS, *PROGRAM_PATTERNS, *_GENERAL_PATTERNS))
 """CUDA errors, memory exhaustion and device asserts of programs."""

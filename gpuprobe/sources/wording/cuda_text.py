@@ -96,7 +96,6 @@ STRICT_TEXTS = tuple(
                       802, 803, 804, 805, 806, 807, 810}
 )  # fmt: skip
 """Texts that only CUDA prints: they need no word "CUDA" beside them."""
-STRICT = regex(rf"(?i)(?<![\w-])(?:{_alternatives(list(STRICT_TEXTS))})")
 NAME = regex(
     r"\b(?:cudaError_?(?P<runtime>[A-Z]\w+)|CUDA_ERROR_(?P<driver>[A-Z_]+[A-Z])|hipError(?P<hip>[A-Z]\w+))\b"
 )

@@ -57,7 +57,7 @@ def _read_library(match: re.Match[str], window: Window) -> Reading:
     return DriverUnusable(**window.base(), what="no-library")
 
 
-DRIVER_SETUP = Family(
+FAMILY = Family(
     "driver_setup",
     (
         Pattern(

@@ -207,5 +207,5 @@ _SUPERVISED = (
     ),
 )  # fmt: skip
 
-ENGINES = Family("engines", (*_STARTED, *_DIED, *_SUPERVISED, *FACT_PATTERNS))
+FAMILY = Family("engines", (*_STARTED, *_DIED, *_SUPERVISED, *FACT_PATTERNS))
 """Engines' starts and ends, and what a log says of their version and command line."""

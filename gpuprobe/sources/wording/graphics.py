@@ -37,7 +37,7 @@ def _read_d3d_words(match: re.Match[str], window: Window) -> Reading:
     return GpuHung(**window.base(), driver="d3d", what="device-removed")
 
 
-GRAPHICS = Family(
+FAMILY = Family(
     "graphics",
     (
         Pattern(

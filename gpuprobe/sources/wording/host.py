@@ -266,4 +266,4 @@ _GUESTS = (
     ),
 )  # fmt: skip
 
-HOST = Family("host", (*_CPU_AND_MEMORY, *_DISKS, *_POWER, *_HEAT, *_GUESTS))
+FAMILY = Family("host", (*_CPU_AND_MEMORY, *_DISKS, *_POWER, *_HEAT, *_GUESTS))

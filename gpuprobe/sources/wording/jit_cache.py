@@ -191,7 +191,7 @@ def _read_jax(match: re.Match[str], window: Window) -> Reading:
     )
 
 
-JIT_CACHE = Family(
+FAMILY = Family(
     "jit_cache",
     (
         Pattern(

@@ -58,7 +58,7 @@ def _read_unhandled_cuda(match: re.Match[str], window: Window) -> Reading:
     )
 
 
-NCCL = Family(
+FAMILY = Family(
     "nccl",
     (
         Pattern(

@@ -431,4 +431,4 @@ PATTERNS: tuple[Pattern, ...] = (
     ),
 )
 
-FAMILY = Family("nvidia-other", PATTERNS)
+FAMILY = Family("nvidia_other", PATTERNS)

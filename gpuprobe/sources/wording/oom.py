@@ -89,7 +89,7 @@ def _read_refused(match: re.Match[str], window: Window) -> Reading:
     return OomKilled(**window.base(), refused=True)
 
 
-OOM = Family(
+FAMILY = Family(
     "oom",
     (
         Pattern(

@@ -371,4 +371,4 @@ _OTHERS = (
     ),
 )
 
-OTHER_GPUS = Family("other_gpus", (*_AMDGPU, *_OTHERS))
+FAMILY = Family("other_gpus", (*_AMDGPU, *_OTHERS))

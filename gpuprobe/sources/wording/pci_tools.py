@@ -393,4 +393,4 @@ PATTERNS: tuple[Pattern, ...] = (
     ),
 )
 
-FAMILY = Family("pci-tools", PATTERNS)
+FAMILY = Family("pci_tools", PATTERNS)

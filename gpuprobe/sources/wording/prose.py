@@ -65,7 +65,7 @@ _LOSS = regex(
     r"|\bvom (?:PCIe?-)?Bus (?:ge)?fall|\btomb[ée]e? du bus\b|\bcay[óo] del bus\b|\bcaiu do barramento\b|\bcadut[oa] dal bus\b"
 )
 
-PROSE = Family(
+FAMILY = Family(
     "prose",
     (
         Pattern(

@@ -185,7 +185,7 @@ def _line(
     )
 
 
-SMI_REPORT = Family(
+FAMILY = Family(
     "smi_report",
     (
         _line(

@@ -254,7 +254,7 @@ def _read_memory_header(match: re.Match[str], window: Window) -> Iterator[Event]
             yield GpuMemoryCounted(what=what, value=value, **row.base(address))
 
 
-SMI_TABLE = Family(
+FAMILY = Family(
     "smi_table",
     (
         Pattern(

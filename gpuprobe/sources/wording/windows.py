@@ -86,7 +86,7 @@ def _read_dpc_watchdog(match: re.Match[str], window: Window) -> Reading:
     return HostFaulted(what="soft-lockup", **window.base())
 
 
-WINDOWS = Family(
+FAMILY = Family(
     "windows",
     (
         Pattern(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from read_window import read, read_lines
+from _windows import read, read_lines
 
 from gpuprobe.events import CudaFailed, DeviceAssertFailed, GpuHung, GpuMemoryExhausted
-from gpuprobe.sources.wording.cuda import CUDA
-from gpuprobe.sources.wording.graphics import GRAPHICS
+from gpuprobe.sources.wording.cuda import FAMILY as CUDA
+from gpuprobe.sources.wording.graphics import FAMILY as GRAPHICS
 
 
 def failed(block: str) -> CudaFailed:

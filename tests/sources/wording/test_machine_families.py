@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from read_window import reads, windows
+from _windows import reads, windows
 
 from gpuprobe.sources.wording.base import Family, Pattern
-from gpuprobe.sources.wording.host import HOST
-from gpuprobe.sources.wording.nvidia_smi import NVIDIA_SMI
-from gpuprobe.sources.wording.other_gpus import OTHER_GPUS
-from gpuprobe.sources.wording.prose import PROSE
-from gpuprobe.sources.wording.smi_report import SMI_REPORT
-from gpuprobe.sources.wording.smi_table import SMI_TABLE
-from gpuprobe.sources.wording.windows import WINDOWS
+from gpuprobe.sources.wording.host import FAMILY as HOST
+from gpuprobe.sources.wording.nvidia_smi import FAMILY as NVIDIA_SMI
+from gpuprobe.sources.wording.other_gpus import FAMILY as OTHER_GPUS
+from gpuprobe.sources.wording.prose import FAMILY as PROSE
+from gpuprobe.sources.wording.smi_report import FAMILY as SMI_REPORT
+from gpuprobe.sources.wording.smi_table import FAMILY as SMI_TABLE
+from gpuprobe.sources.wording.windows import FAMILY as WINDOWS
 
 FAMILIES: tuple[Family, ...] = (NVIDIA_SMI, SMI_REPORT, SMI_TABLE, OTHER_GPUS, WINDOWS, HOST, PROSE)
 PATTERNS = [pattern for family in FAMILIES for pattern in family.patterns]

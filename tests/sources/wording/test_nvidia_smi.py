@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from read_window import read, read_lines
+from _windows import read, read_lines
 
 from gpuprobe.events import (
     DeviceIdentified,
@@ -18,9 +18,9 @@ from gpuprobe.events import (
     SystemDescribed,
     ThermalReported,
 )
-from gpuprobe.sources.wording.nvidia_smi import NVIDIA_SMI
-from gpuprobe.sources.wording.smi_report import SMI_REPORT
-from gpuprobe.sources.wording.smi_table import SMI_TABLE
+from gpuprobe.sources.wording.nvidia_smi import FAMILY as NVIDIA_SMI
+from gpuprobe.sources.wording.smi_report import FAMILY as SMI_REPORT
+from gpuprobe.sources.wording.smi_table import FAMILY as SMI_TABLE
 
 
 @pytest.mark.parametrize(

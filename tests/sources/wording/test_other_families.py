@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from read_window import read, read_lines
+from _windows import read, read_lines
 
 from gpuprobe.events import (
     Event,
@@ -16,10 +16,10 @@ from gpuprobe.events import (
     SystemDescribed,
     ThermalReported,
 )
-from gpuprobe.sources.wording.host import HOST
-from gpuprobe.sources.wording.other_gpus import OTHER_GPUS
-from gpuprobe.sources.wording.prose import PROSE
-from gpuprobe.sources.wording.windows import WINDOWS
+from gpuprobe.sources.wording.host import FAMILY as HOST
+from gpuprobe.sources.wording.other_gpus import FAMILY as OTHER_GPUS
+from gpuprobe.sources.wording.prose import FAMILY as PROSE
+from gpuprobe.sources.wording.windows import FAMILY as WINDOWS
 
 AMD = "amdgpu 0000:2d:00.0: amdgpu: "
 

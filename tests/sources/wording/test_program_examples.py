@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from read_window import read_lines, windows
+from _windows import read_lines, windows
 
 from gpuprobe.sources.wording.base import Family, Pattern
-from gpuprobe.sources.wording.crash import CRASH
-from gpuprobe.sources.wording.cuda import CUDA
-from gpuprobe.sources.wording.driver_setup import DRIVER_SETUP
-from gpuprobe.sources.wording.engines import ENGINES
-from gpuprobe.sources.wording.graphics import GRAPHICS
-from gpuprobe.sources.wording.jit_cache import JIT_CACHE
-from gpuprobe.sources.wording.nccl import NCCL
-from gpuprobe.sources.wording.oom import OOM
+from gpuprobe.sources.wording.crash import FAMILY as CRASH
+from gpuprobe.sources.wording.cuda import FAMILY as CUDA
+from gpuprobe.sources.wording.driver_setup import FAMILY as DRIVER_SETUP
+from gpuprobe.sources.wording.engines import FAMILY as ENGINES
+from gpuprobe.sources.wording.graphics import FAMILY as GRAPHICS
+from gpuprobe.sources.wording.jit_cache import FAMILY as JIT_CACHE
+from gpuprobe.sources.wording.nccl import FAMILY as NCCL
+from gpuprobe.sources.wording.oom import FAMILY as OOM
 
 FAMILIES = (CUDA, NCCL, GRAPHICS, ENGINES, CRASH, OOM, JIT_CACHE, DRIVER_SETUP)
 EXAMPLES = [

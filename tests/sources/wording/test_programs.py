@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from read_window import read, read_lines
+from _windows import read, read_lines
 
 from gpuprobe.events import (
     CollectiveFailed,
@@ -16,12 +16,12 @@ from gpuprobe.events import (
     ProfilerSeen,
     SystemDescribed,
 )
-from gpuprobe.sources.wording.crash import CRASH
-from gpuprobe.sources.wording.cuda import CUDA
-from gpuprobe.sources.wording.engines import ENGINES
-from gpuprobe.sources.wording.jit_cache import JIT_CACHE
-from gpuprobe.sources.wording.nccl import NCCL
-from gpuprobe.sources.wording.oom import OOM
+from gpuprobe.sources.wording.crash import FAMILY as CRASH
+from gpuprobe.sources.wording.cuda import FAMILY as CUDA
+from gpuprobe.sources.wording.engines import FAMILY as ENGINES
+from gpuprobe.sources.wording.jit_cache import FAMILY as JIT_CACHE
+from gpuprobe.sources.wording.nccl import FAMILY as NCCL
+from gpuprobe.sources.wording.oom import FAMILY as OOM
 
 KEY = "K7" * 26
 GROUP_TRACE = """\

@@ -28,7 +28,7 @@ from gpuprobe.events import (
     UncleanEndFound,
     XidReported,
 )
-from gpuprobe.rules.base import Finding, times, total
+from gpuprobe.rules.base import LOST_XID, Finding, times, total
 from gpuprobe.timeline import SAME_MOMENT_S, Timeline
 
 MARGIN_C = 15.0
@@ -59,10 +59,7 @@ class _Scene:
 
     def ours(self, event: Event) -> bool:
         """About the lost GPU or the port above it, or about no device in particular."""
-        gpu = self.finding.device
-        if event.device is None or gpu is None:
-            return True
-        return event.device.slot == gpu or gpu in self.timeline.gpus_below(event.device)
+        return self.timeline.concerns(event, self.finding.device)
 
     def samples(self) -> list[GpuSampled]:
         return [
@@ -147,7 +144,7 @@ def _others_failed(scene: _Scene) -> _Answer:
     names = set()
     for event in scene.timeline.of(XidReported, LossHinted, HostFaulted):
         lost = (
-            (isinstance(event, XidReported) and event.code == 79)
+            (isinstance(event, XidReported) and event.code == LOST_XID)
             or (isinstance(event, LossHinted) and event.what == "bridge-error")
             or (isinstance(event, HostFaulted) and event.what == "nvme")
         )

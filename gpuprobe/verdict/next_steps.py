@@ -104,11 +104,8 @@ def _load_tags(timeline: Timeline) -> Iterator[str]:
 
 
 def _ours(timeline: Timeline, finding: Finding, event: AerReported) -> bool:
-    if event.device is None or finding.device is None:
-        return False
-    return event.device.slot == finding.device or finding.device in timeline.gpus_below(
-        event.device
-    )
+    named = event.device is not None and finding.device is not None
+    return named and timeline.concerns(event, finding.device)
 
 
 def _narrow(finding: Finding, link: LinkStateReported) -> bool:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from gpuprobe.clock import Stamp
-from gpuprobe.clocks import Clocks, PairedStamps, parse_time, parse_timezone
+from gpuprobe.clock_joining import Clocks, PairedStamps, parse_time, parse_timezone
 from gpuprobe.errors import UsageError
 from gpuprobe.events import BootStarted, Event, Origin
 

@@ -15,7 +15,7 @@ from gpuprobe.events import (
     ThermalReported,
     XidReported,
 )
-from gpuprobe.rules.base import Finding, total
+from gpuprobe.rules.base import LOST_XID, Finding, total
 from gpuprobe.timeline import Timeline
 
 APPLICATION_XIDS = frozenset({13, 31, 43, 69})
@@ -125,7 +125,7 @@ def _not_a_loss(timeline: Timeline, finding: Finding) -> Iterator[RuledOut]:
     if finding.kind is Kind.PCIE_LINK_ERRORS:
         return
     xids = list(timeline.of(XidReported))
-    if xids and not any(event.code == 79 for event in xids):
+    if xids and not any(event.code == LOST_XID for event in xids):
         codes = sorted({event.code for event in xids})
         yield RuledOut(
             kind=Kind.DEVICE_LEFT_BUS,

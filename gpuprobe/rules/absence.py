@@ -1,0 +1,70 @@
+"""Absences that are no loss: the device came back at once, or somebody had taken it away."""
+
+from __future__ import annotations
+
+from gpuprobe.events import (
+    AdminActed,
+    AerRecoveryEnded,
+    DeviceChanged,
+    Event,
+    LinkStateReported,
+    SlotChanged,
+)
+from gpuprobe.identity import PciAddress
+from gpuprobe.timeline import Timeline
+
+CAME_BACK_S = 60.0
+"""A link that is up again within this time bounced; the device did not leave."""
+
+ON_PURPOSE_S = 600.0
+"""How long after somebody's removal or reset an absence is taken to be asked for."""
+
+
+def came_back(timeline: Timeline, event: Event, gpu: PciAddress | None) -> bool:
+    """Whether the link or the device answered again within `CAME_BACK_S` of `event`."""
+    port = event.device
+    for later in timeline.of(AerRecoveryEnded, SlotChanged, DeviceChanged, LinkStateReported):
+        good = (
+            (isinstance(later, AerRecoveryEnded) and later.outcome in ("recovered", "link-reset"))
+            or (isinstance(later, SlotChanged) and later.what in ("link-up", "ignored"))
+            or (isinstance(later, DeviceChanged) and later.what == "answered")
+            or (isinstance(later, LinkStateReported) and later.what == "active")
+        )
+        if not good or later.device is None:
+            continue
+        of_gpu = gpu is not None and (
+            later.device.slot == gpu.slot or gpu.slot in timeline.gpus_below(later.device)
+        )
+        if later.device != port and not of_gpu:
+            continue
+        if not timeline.same_run(later, event):
+            continue
+        gap = timeline.seconds_between(event, later)
+        if gap is None:
+            if timeline.precedes(event, later):
+                return True
+        elif -2 <= gap <= CAME_BACK_S:
+            return True
+    return False
+
+
+def asked_for(timeline: Timeline, event: Event, device: PciAddress | None) -> bool:
+    """Whether somebody removed, unbound or reset the device shortly before `event`."""
+    for act in timeline.of(AdminActed):
+        if act.what not in ("remove", "unbind", "reset", "rmmod", "slot-power", "bind-vfio"):
+            continue
+        if act.device is not None and device is not None:
+            # Whoever removes a port removes what lies below it.
+            below = timeline.gpus_below(act.device)
+            if act.device.slot != device.slot and device.slot not in below:
+                continue
+        if not timeline.same_run(act, event):
+            continue
+        gap = timeline.seconds_between(act, event)
+        if gap is None:
+            before = timeline.precedes(act, event)
+            if before:
+                return True
+        elif -1 <= gap <= ON_PURPOSE_S:
+            return True
+    return False

@@ -1,0 +1,207 @@
+"""The signs of a loss, one an event: what each says, of which GPU and how strongly.
+
+`device_left_bus` weighs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gpuprobe.diagnosis import Certainty
+from gpuprobe.events import (
+    AdapterInitFailed,
+    AerReported,
+    ConfigSpaceUnreadable,
+    DeviceChanged,
+    DpcTriggered,
+    Event,
+    FirmwareFaulted,
+    GpuLostReported,
+    LinkStateReported,
+    LossHinted,
+    SlotChanged,
+    XidReported,
+)
+from gpuprobe.identity import PciAddress
+from gpuprobe.rules import xids
+from gpuprobe.rules.absence import came_back
+from gpuprobe.rules.base import LOST_XID, RM_STATUS_LOST
+from gpuprobe.timeline import Timeline
+
+
+class Test(StrEnum):
+    """Which of the three tests a sign belongs to."""
+
+    DIRECTORY = "directory"
+    CONFIG = "config"
+    DRIVER = "driver"
+    LINK = "link"
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """One event that speaks for a loss, and how strongly.
+
+    Attributes:
+        event: The event.
+        device: The GPU it speaks about, or None.
+        test: Which of the three tests failed (or the link above).
+        strength: Best certainty that this sign alone can carry.
+        says: What it means, one clause.
+        uuid: The GPU's UUID where the event has no address.
+        kind: Name of the wording, to tell two independent witnesses from one.
+    """
+
+    event: Event
+    device: PciAddress | None
+    test: Test
+    strength: Certainty
+    says: str
+    kind: str
+    uuid: str | None = None
+
+
+def proofs(timeline: Timeline) -> Iterator[Sign]:
+    """Signs that a loss leaves of its own: the driver's, config space's, the link's."""
+    yield from _driver_signs(timeline)
+    yield from _config_signs(timeline)
+    yield from _link_signs(timeline)
+
+
+def _driver_signs(timeline: Timeline) -> Iterator[Sign]:
+    for event in timeline.of(XidReported, GpuLostReported):
+        uuid = event.uuid
+        device = event.device
+        if device is None and uuid is not None:
+            known = timeline.identify(None, uuid=uuid)
+            device = known.pci if known else None
+        if isinstance(event, XidReported):
+            if event.code == LOST_XID:
+                says = f"the driver's reads no longer reach this GPU's registers{_witness(event)}"
+                yield Sign(event, device, Test.DRIVER, Certainty.CONFIRMED, says, event.via, uuid)
+            continue
+        says = {
+            "driver": "the driver lost the GPU",
+            "probe": "the driver found the GPU dead when it was loaded",
+            "nvml": "NVML answers GPU_IS_LOST",
+            "amdgpu": "PCI_COMMAND reads all ones",
+        }[event.by]
+        test = Test.CONFIG if event.by == "amdgpu" else Test.DRIVER
+        kind = "kernel" if event.by == "driver" else event.by
+        yield Sign(event, device, test, Certainty.CONFIRMED, says, kind, uuid)
+
+
+def _witness(event: XidReported) -> str:
+    """The process an Xid 79 names touched the GPU first and noticed: no cause."""
+    if not event.process or "unknown" in event.process:
+        return ""
+    return f"; {event.process} noticed it and is no cause"
+
+
+def _config_signs(timeline: Timeline) -> Iterator[Sign]:
+    for event in timeline.of(ConfigSpaceUnreadable):
+        if not timeline.is_gpu(event.device) or event.how == "waiting":
+            continue
+        if event.how == "all-ones" and _suspended(timeline, event):
+            continue
+        asleep = event.from_state in ("D3cold", "D3hot") or event.how == "all-ones"
+        strength = Certainty.LIKELY if asleep else Certainty.CONFIRMED
+        says = {
+            "power-state": "config space reads all ones",
+            "not-ready": "the device did not come back after a reset",
+            "all-ones": "config space reads all ones (or the card is powered down)",
+        }[event.how]
+        yield Sign(event, event.device, Test.CONFIG, strength, says, "config")
+    for aer in timeline.of(AerReported):
+        if aer.layer == "Inaccessible" and timeline.is_gpu(aer.device):
+            says = "AER could not read the device any more"
+            yield Sign(aer, aer.device, Test.CONFIG, Certainty.CONFIRMED, says, "aer")
+    for change in timeline.of(DeviceChanged):
+        bound = change.driver in ("nvidia", "amdgpu", "nouveau")
+        if change.what == "removed" and bound and timeline.is_gpu(change.device):
+            says = "the device was removed while its driver was bound"
+            yield Sign(change, change.device, Test.DIRECTORY, Certainty.CONFIRMED, says, "removed")
+
+
+def _suspended(timeline: Timeline, event: Event) -> bool:
+    """Whether the inputs say that the device is powered down on purpose: all ones, too."""
+    return any(
+        change.what == "suspended"
+        and change.device is not None
+        and event.device is not None
+        and change.device.slot == event.device.slot
+        and timeline.same_run(change, event)
+        for change in timeline.of(DeviceChanged)
+    )
+
+
+def _link_signs(timeline: Timeline) -> Iterator[Sign]:
+    """Signs at the port above a GPU, unless the link came back."""
+    for event in timeline.of(AerReported, DpcTriggered, SlotChanged, LinkStateReported):
+        says = _link_words(event)
+        if not says:
+            continue
+        gpus: tuple[PciAddress, ...] = timeline.gpus_below(event.device)
+        if isinstance(event, DpcTriggered) and timeline.is_gpu(event.sender):
+            gpus = (event.sender.slot,) if event.sender else ()
+        elif isinstance(event, AerReported) and timeline.is_gpu(event.device):
+            gpus = (event.device.slot,) if event.device else ()
+        if len(gpus) != 1 or came_back(timeline, event, gpus[0]) or _slot_setup(event):
+            continue
+        yield Sign(event, gpus[0], Test.LINK, Certainty.CONFIRMED, says, "link")
+
+
+def _link_words(event: Event) -> str:
+    match event:
+        case AerReported(bits=bits) if "SDES" in bits:
+            return "Surprise Down: the link went away without being asked to"
+        case DpcTriggered():
+            return "the port's containment cut the link below it"
+        case SlotChanged(what="link-down"):
+            return "the hot-plug port above it lost the link"
+        case SlotChanged(what="card-not-present"):
+            return "the hot-plug port above it finds no card"
+        case LinkStateReported(what="inactive"):
+            return "the data link layer below the port is down"
+        case _:
+            return ""
+
+
+def _slot_setup(event: Event) -> bool:
+    """An empty slot says "Card not present" while the kernel sets its port up."""
+    if not isinstance(event, SlotChanged) or event.what != "card-not-present":
+        return False
+    stamp = event.stamp
+    return stamp is not None and stamp.monotonic_s is not None and stamp.monotonic_s < 10
+
+
+def supports(timeline: Timeline) -> Iterator[Sign]:
+    """Signs that only support one: what the driver prints while it cleans up."""
+    words = {
+        "status-lost": "a driver call ended with status 0x0f, GPU is lost",
+        "rc-all-channels": "the driver failed every channel for Xid 79",
+        "attached-check": "a driver call was refused as the GPU is no longer attached",
+        "no-handle": "NVML has no handle for the GPU",
+        "cannot-attach": "the driver cannot attach the GPU",
+        "uvm-fatal": "UVM met an error that it treats as global",
+        "modeset-lost": "the display side got status 0x0f",
+        "remove-busy": "the device was removed while in use",
+        "smu-all-ones": "the power controller reads all ones",
+        "crash-dump": "the driver wrote a crash dump",
+        "bridge-error": "another function of the card died with it",
+        "smi-error": "nvidia-smi shows an error in place of a reading",
+    }
+    for event in timeline.of(LossHinted):
+        if event.what in words and not (event.what == "rc-all-channels" and event.xid != LOST_XID):
+            yield Sign(
+                event, event.device, Test.DRIVER, Certainty.LIKELY, words[event.what], event.what
+            )
+    for cleanup in xids.blaming(timeline, lambda code: code == LOST_XID):
+        says = "the clean-up of a program's channels names Xid 79"
+        yield Sign(cleanup, cleanup.device, Test.DRIVER, Certainty.LIKELY, says, "rc-all-channels")
+    for fault in timeline.of(AdapterInitFailed, FirmwareFaulted):
+        if fault.status == RM_STATUS_LOST:
+            says = "the driver gave up with status 0x0f, GPU is lost"
+            yield Sign(fault, fault.device, Test.DRIVER, Certainty.LIKELY, says, "status-lost")

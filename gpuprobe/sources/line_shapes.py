@@ -1,0 +1,37 @@
+"""Shapes of single lines that several judgements of `gpuprobe.sources` share."""
+
+from __future__ import annotations
+
+from gpuprobe.lazy_regex import regex
+
+REACH = 2000
+"""How much of a line is looked at, so that huge lines cost little."""
+
+RUNS = regex(r"[ \t\xa0]{3,}")
+"""Blanks of a table or an indentation, made two before a line is judged."""
+
+LOG_LINE = regex(
+    r"^\s*(?:[>|*+-] ?|\d+[:.)-] ?)?(?:\[ *\d+\.\d{3,6}\]|<\d{1,3}>|[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d|\S{2,5}\.? +\d{1,2} \d\d:\d\d:\d\d|\d{4}[-/]\d\d[-/]\d\d[T ,]+\d\d:\d\d"
+    r"|\[?\d\d:\d\d:\d\d|\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d|NVRM: |nvidia-nvswitch\d|[IWEF]\d{4} \d\d:\d\d|(?:INFO|WARNING|ERROR|CRITICAL|DEBUG) +\d\d-\d\d|\d,\d+,\d+,[-c+];|\(?\w+ pid=\d+)"
+)
+"""A line that begins as a log's lines do: stamp, priority, program."""
+
+PROMPT = regex(
+    r"^\s*(?:\([\w.-]+\) ?)?(?:\[?[\w.-]+@[\w.-]+[^$#>]{0,60}[$#>] ?\S|[A-Z]:\\[^>]*>\s*\S|PS [A-Z]:\\[^>]*>|\$ [a-z./]|# (?:dmesg|nvidia-smi|journalctl|lspci|uname|cat|lsmod)\b)"
+)
+"""A shell's prompt with a command."""
+
+MACHINE_OUTPUT = regex(
+    r"^\s*(?:Traceback \(most recent call last\)|\+[-=]{15,}|\|[=-]{15,}|=+NVSMI LOG=+|File \".+\", line \d+|#\d+ +0x[0-9a-f]{6,}|```|~~~)"
+)
+"""What only programs print: a traceback, a table's rule, a stack frame; or a fence around it."""
+
+TOKEN = regex(
+    r"\b[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\b|GPU-[0-9a-f]{8}-|/[\w./-]+\.\w+:\d+|\+0x[0-9a-f]+/0x"
+)
+"""Words nobody types: an address of a device, a UUID, a file with a line number."""
+
+CODE_ROW = regex(
+    r"^\s*\|?\s*[*_`\"]*(?:[Xx][Ii][Dd]\s*)?\d{1,3}[*_`\"]*\s*(?:\||,|;|\t)\s*[*_`\"]*(?P<words>[A-Za-z])"
+)
+"""A row of a list of codes: `| 79 | GPU has fallen off the bus | ... |`."""

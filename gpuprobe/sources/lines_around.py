@@ -1,0 +1,82 @@
+"""What the lines around a line say of it: a pasted log, a patch, a command's body, a fence of code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from gpuprobe.lazy_regex import regex
+from gpuprobe.sources.line_shapes import LOG_LINE, MACHINE_OUTPUT, PROMPT, REACH, RUNS, TOKEN
+
+_HUNK = regex(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@|diff --git |\+\+\+ b/")
+_BODY_STARTS = regex(
+    r"(?:^|\s)(?:-d|--data(?:-raw|-binary)?|--json)[ =]['\"$]\S{0,3}\s*$|<<-?\s*['\"]?[A-Z]{2,}\b"
+)
+_BODY_ENDS = regex(r"^\s*(?:[}\]]*['\"]\s*(?:\\|\|.*|>.*)?$|[A-Z]{2,}$|```)")
+_CODE_FENCE = regex(
+    r"(?:`{3,}|~{3,})\s*(?:mermaid|go|golang|python|py|rust|c|cpp|c\+\+|java|javascript|js|ts|typescript|"
+    r"promql|hcl|terraform|jinja2?|regex|sql|proto|plantuml|dockerfile)\s*$",
+    re.IGNORECASE,
+)
+
+
+def looks_pasted(lines: Sequence[str]) -> bool:
+    """True if lines are plainly program output: several log lines, a prompt, a table, a fence.
+
+    Args:
+        lines: A line and its neighbours, as they stand.
+    """
+    lines = [RUNS.sub("  ", line[:REACH]) for line in lines if line.strip()]
+    if sum(bool(LOG_LINE.match(line)) for line in lines) >= 2:
+        return True
+    if any(PROMPT.match(line) or MACHINE_OUTPUT.match(line) for line in lines):
+        return True
+    return len(lines) >= 2 and all(TOKEN.search(line) for line in lines)
+
+
+def in_patch(before: Sequence[str]) -> bool:
+    """True if a line stands in a hunk of a patch that somebody quotes in an issue or a review.
+
+    A fence named `diff` alone is not enough: reporters use it to colour their logs. Changed lines
+    in it that are no log's show a patch.
+
+    Args:
+        before: The lines before it, nearest first, as they stand.
+    """
+    changed = 0
+    for line in before:
+        text = line.strip()
+        if _HUNK.match(text):
+            return True
+        if text.startswith(("```", "~~~")):
+            return text.lstrip("`~").startswith(("diff", "patch")) and changed >= 2
+        if text[:1] in ("+", "-") and text[1:].strip() and not LOG_LINE.match(text[1:]):
+            changed += 1
+    return False
+
+
+def in_command(before: Sequence[str]) -> bool:
+    """True if a line stands in the body that a shell command above it sends or writes.
+
+    Args:
+        before: The lines before it, nearest first, as they stand.
+    """
+    for line in before[:12]:
+        if _BODY_ENDS.search(line):
+            return False
+        if _BODY_STARTS.search(line):
+            return True
+    return False
+
+
+def in_fence_of_code(before: Sequence[str]) -> bool:
+    """True if a line stands in a fenced block that is said to be a program or a chart.
+
+    Args:
+        before: The lines before it, nearest first, as they stand.
+    """
+    for line in before:
+        text = line.strip()
+        if text.startswith(("```", "~~~")):
+            return bool(_CODE_FENCE.match(text))
+    return False

@@ -1,0 +1,110 @@
+"""Findings that follow from another one become its evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuprobe.diagnosis import Kind, Role
+from gpuprobe.events import Event
+from gpuprobe.rules.base import Cited, Finding
+from gpuprobe.timeline import Timeline
+from gpuprobe.verdict.consequences import PRECURSORS, meaning_of
+from gpuprobe.verdict.sequence import anchor_of, came_before
+
+_PROGRAM_ENDS = frozenset({Kind.PROCESS_CRASH, Kind.COLLECTIVE_TIMEOUT, Kind.CANNOT_TELL})
+"""How programs end that lost what they worked with."""
+
+_GPU_FAILS = _PROGRAM_ENDS | {Kind.APPLICATION_FAULT, Kind.DRIVER_UNUSABLE, Kind.GPU_HANG}
+"""What a GPU that failed can leave behind it."""
+
+_LEADS_TO_LOSS = frozenset({Kind.POWER, Kind.THERMAL, Kind.PCIE_LINK_ERRORS, Kind.HOST_RESET})
+"""What may come before a loss and is told with it."""
+
+_EXPLAINS: dict[Kind, frozenset[Kind]] = {
+    Kind.DEVICE_LEFT_BUS: _GPU_FAILS | _LEADS_TO_LOSS | {Kind.GPU_FIRMWARE_HANG, Kind.NVLINK_ERROR},
+    Kind.GPU_MEMORY_ERROR: _GPU_FAILS,
+    Kind.GPU_FIRMWARE_HANG: _GPU_FAILS,
+    Kind.GPU_HANG: _GPU_FAILS - {Kind.GPU_HANG},
+    Kind.NVLINK_ERROR: _GPU_FAILS,
+    Kind.PCIE_LINK_ERRORS: frozenset({Kind.COLLECTIVE_TIMEOUT}),
+    Kind.HOST_OUT_OF_MEMORY: _PROGRAM_ENDS,
+    Kind.GPU_OUT_OF_MEMORY: _PROGRAM_ENDS,
+    Kind.JIT_CACHE_CORRUPT: _PROGRAM_ENDS,
+    Kind.APPLICATION_FAULT: _PROGRAM_ENDS | {Kind.DRIVER_UNUSABLE},
+    Kind.DRIVER_UNUSABLE: _PROGRAM_ENDS,
+    Kind.COLLECTIVE_TIMEOUT: frozenset({Kind.PROCESS_CRASH, Kind.CANNOT_TELL}),
+    Kind.PROCESS_CRASH: frozenset({Kind.CANNOT_TELL}),
+    Kind.HOST_RESET: frozenset({Kind.CANNOT_TELL}),
+}
+"""What each kind can explain, when it did not come later. A link that corrects its errors does not
+explain a CUDA error; a firmware that died explains the hang and the reset that follow it."""
+
+
+def fold(timeline: Timeline, ranked: Sequence[Finding]) -> list[Finding]:
+    """Drop findings that a graver or earlier one explains, and keep their lines as its evidence."""
+    kept: list[Finding] = []
+    for finding in ranked:
+        causes_of = [other for other in kept if _explains(timeline, other, finding)]
+        if not causes_of:
+            kept.append(finding)
+            continue
+        # A line that another finding quotes already is told there.
+        cause = next((c for c in causes_of if finding.root in c.events()), causes_of[0])
+        told = {id(event) for other in kept if other is not cause for event in other.events()}
+        for cited in finding.cited:
+            if id(cited.event) not in told:
+                _cite_folded(timeline, cause, finding, cited)
+        if finding.device and finding.device != cause.device:
+            cause.other_devices.add(finding.device)
+        cause.tags |= {tag for tag in finding.tags if tag in ("prose", "corrected-errors")}
+    return kept
+
+
+def _cite_folded(timeline: Timeline, cause: Finding, finding: Finding, cited: Cited) -> None:
+    if cited.role is Role.CONTEXT:
+        cause.cite(Role.CONTEXT, [cited.event], cited.says)
+        return
+    anchor = anchor_of(timeline, cause, cited.event) or cause.root
+    before = timeline.precedes(cited.event, anchor)
+    lead_up = isinstance(cited.event, PRECURSORS)
+    if before and lead_up:
+        cause.cite(Role.PRECURSOR, [cited.event], cited.says)
+    elif cause.kind is Kind.DEVICE_LEFT_BUS and came_before(timeline, cited.event, anchor):
+        cause.cite(Role.CONTEXT, [cited.event], cited.says)
+    else:
+        # Of one moment, a power brake or a link error is what led there rather than its result.
+        led = lead_up and before is None and finding.kind in (Kind.POWER, Kind.THERMAL)
+        says = cited.says if led else meaning_of(cited.event) or cited.says
+        cause.cite(Role.PRECURSOR if led else Role.CONSEQUENCE, [cited.event], says)
+
+
+def _explains(timeline: Timeline, cause: Finding, finding: Finding) -> bool:
+    """Whether `finding` follows from `cause`."""
+    if finding.kind is cause.kind:
+        return finding.kind is not Kind.DEVICE_LEFT_BUS and (
+            finding.device is None or finding.device == cause.device
+        )
+    if finding.kind not in _EXPLAINS.get(cause.kind, frozenset()):
+        return False
+    precursor = cause.kind is Kind.DEVICE_LEFT_BUS and finding.kind in _LEADS_TO_LOSS
+    anchor = anchor_of(timeline, cause, finding.root)
+    if anchor is None:
+        if not precursor:
+            return False
+        anchor = cause.root
+    later = not came_before(timeline, finding.root, anchor)
+    same_device = finding.device is None or cause.device in (None, finding.device)
+    if precursor:
+        return same_device
+    if cause.kind is Kind.DEVICE_LEFT_BUS:
+        own = finding.kind in (Kind.GPU_FIRMWARE_HANG, Kind.GPU_HANG, Kind.APPLICATION_FAULT)
+        return later and (same_device or not own)
+    if finding.kind is Kind.APPLICATION_FAULT:
+        return later and same_device and _near(timeline, anchor, finding.root)
+    return later and (same_device or finding.kind is not Kind.GPU_HANG)
+
+
+def _near(timeline: Timeline, first: Event, second: Event) -> bool:
+    """Within a burst: NVIDIA groups Xids of a node until three minutes of silence."""
+    gap = timeline.seconds_between(first, second)
+    return gap is None or -2 <= gap <= 180

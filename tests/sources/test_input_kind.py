@@ -1,0 +1,129 @@
+"""Programs, patches, rule files and documentation are told from logs and reports."""
+
+from __future__ import annotations
+
+import pytest
+from _texts import DMESG, ISSUE, SHELL, SMI, TRACEBACK, XID
+
+from gpuprobe.sources.input_kind import is_general_text, is_program_text
+
+PYTHON = """import re
+import sys
+
+XID = re.compile(r"NVRM: Xid")
+
+def main(path: str) -> int:
+    for line in open(path):
+        if XID.search(line):
+            print("GPU has fallen off the bus")
+            return 79
+    return 0
+"""
+C = """/* Lost devices. */
+#include <linux/pci.h>
+
+static void report_lost(struct pci_dev *dev)
+{
+    printk(KERN_ERR "NVRM: GPU has fallen off the bus\\n");
+    dev->state = 3;
+    return;
+}
+"""
+PATCH = """diff --git a/xid.go b/xid.go
+--- a/xid.go
++++ b/xid.go
+@@ -10,2 +10,3 @@ var codes
+     78: "vGPU start error",
++    79: "GPU has fallen off the bus",
+"""
+RULES = """groups:
+- name: gpu
+  rules:
+  - alert: GpuLost
+    expr: xid_errors{code="79"} > 0
+    annotations:
+      summary: GPU has fallen off the bus
+"""
+DOCS = """# Troubleshooting GPUs
+
+This page explains how the driver reports errors to the kernel log of a node.
+
+## Xid 79
+
+The driver prints this error when the GPU has fallen off the bus and cannot be reached.
+
+    NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.
+
+## Xid 31
+
+A program used an address that is not mapped, which is a fault of the program itself.
+"""
+CHANGELOG = """# Changelog
+
+## [1.4.0] - 2026-02-01
+- Detect "GPU has fallen off the bus" in kernel logs
+- Fixed handling of NVML_ERROR_GPU_IS_LOST
+"""
+CODES = """xid,description,action
+13,Graphics engine exception,check application
+79,GPU has fallen off the bus,drain node
+"""
+MAN = """.TH GPUWATCH 8
+.SH NAME
+gpuwatch \\- watch for GPU has fallen off the bus
+"""
+ONELINE = "3fa91c2 Fix a segmentation fault in the tokenizer\n77b0d1e docs: explain exit code 139"
+ASSERTS = "\n".join(
+    f"x.cu:3: k: block: [0,0,0], thread: [{n},0,0] Assertion `p==nullptr` failed." for n in range(9)
+)
+SYSCTL = "\n".join(f"vm.knob_{n} = {n}" for n in range(9))
+JSON = f"""{{
+  "kind": "Event",
+  "message": "{XID}",
+  "count": 1
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [PYTHON, C, PATCH, RULES, DOCS, CHANGELOG, CODES, MAN, ONELINE],
+    ids=lambda text: text[:20],
+)
+def test_programs_rules_lists_and_documentation_are_program_text(text: str) -> None:
+    assert is_program_text(text.split("\n"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [ISSUE, DMESG, TRACEBACK, SHELL, JSON, ASSERTS, SYSCTL, XID, SMI, ""],
+    ids=lambda text: text[:20],
+)
+def test_issues_logs_and_transcripts_are_not(text: str) -> None:
+    assert not is_program_text(text.split("\n"))
+
+
+def test_an_article_is_general_and_a_report_is_not() -> None:
+    """Two marks of the genre and nobody who tells what happened make a general text."""
+    article = [
+        "Xid 79 is a hardware failure: the GPU no longer answers on PCIe.",
+        "Root causes include power delivery and risers. How to monitor: watch the kernel log.",
+    ]
+    assert is_general_text(article)
+    assert not is_general_text([*article, "My server shows it every night."])
+    assert not is_general_text([*article, f"[   11.000001] {XID}"])
+    assert not is_general_text(["Xid 79 under load", "driver 570, Ubuntu 24.04"])
+
+
+def test_pretty_json_is_data() -> None:
+    """A status that a tool printed over several lines is not program text."""
+    assert not is_program_text(
+        [
+            "```json",
+            "{",
+            '  "component": "xid",',
+            '  "health": "Unhealthy",',
+            '  "reason": "XID 79"',
+            "}",
+        ]
+    )

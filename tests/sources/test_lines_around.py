@@ -1,0 +1,62 @@
+"""The lines around a line tell a pasted log, a patch, a command and a fence of code."""
+
+from __future__ import annotations
+
+import pytest
+from _texts import DMESG, ISSUE, SHELL, SMI, TRACEBACK, XID
+
+from gpuprobe.sources.lines_around import in_command, in_fence_of_code, in_patch, looks_pasted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        DMESG,
+        SHELL,
+        TRACEBACK,
+        ISSUE,
+        f"NVRM: loading NVIDIA UNIX Kernel Module\n{XID}",
+        f"C:\\tools>nvidia-smi\n{SMI}",
+        "XID 79 detected on PCI:0000:3b:00\nfailed for GPU-0a1b2c3d-1111-2222-3333-444455556666: ERROR_GPU_IS_LOST",
+    ],
+    ids=lambda text: text[:20],
+)
+def test_output_of_programs_looks_pasted(text: str) -> None:
+    assert looks_pasted(text.split("\n"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        XID,
+        f"Hello, my card is gone.\n{SMI}\nWhat can I do?",
+        "GPU is lost. Reboot the system\n0x116 VIDEO_TDR_FAILURE",
+        "",
+    ],
+    ids=lambda text: text[:20],
+)
+def test_a_line_alone_or_among_sentences_does_not(text: str) -> None:
+    assert not looks_pasted(text.split("\n"))
+
+
+def test_a_changed_file_in_a_review_is_a_patch() -> None:
+    """A hunk header, or a fence named diff with changed lines that are no log's."""
+    assert in_patch(["+import re", "@@ -3,4 +3,5 @@ def f():", "```diff"])
+    assert in_patch(["-    x = 1", "+    x = 2", "```diff"])
+    assert not in_patch([f"- [   11.000001] {XID}", "```diff"])
+    assert not in_patch(["text", "```", "@@ -3,4 +3,5 @@"])
+
+
+def test_the_body_of_a_request_is_a_command() -> None:
+    """What curl sends or a here-document writes did not come out of a log."""
+    assert in_command(['    "kernel_message": {', "-d '{", "curl -X POST https://agent/inject \\"])
+    assert in_command(["cat > rule.yaml <<EOF"])
+    assert not in_command(["}'", "-d '{", "curl https://agent/inject \\"])
+    assert not in_command(["$ dmesg | tail", "some words"])
+
+
+def test_a_fence_named_after_a_language_holds_code() -> None:
+    """A fence of Python or of a chart holds no log; one of text or without a name may."""
+    assert in_fence_of_code(["    participant J", "```mermaid"])
+    assert not in_fence_of_code(["words", "```text"])
+    assert not in_fence_of_code(["words", "```", "x = 1", "```python"])
