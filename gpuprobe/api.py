@@ -213,9 +213,7 @@ def _must_be_named(device: PciAddress, events: Sequence[Event]) -> None:
     named = {event.device.slot for event in events if event.device is not None}
     if device.slot not in named:
         known = ", ".join(str(address) for address in sorted(named)[:8]) or "no device"
-        raise UsageError(
-            f"no line of the inputs names {device}", hint=f"They name {known}."
-        )
+        raise UsageError(f"no line of the inputs names {device}", hint=f"They name {known}.")
 
 
 def diagnose_readings(

@@ -122,6 +122,9 @@ def facts(verdict: Verdict, host: str | None) -> list[tuple[str, str]]:
 
 def moment(at: datetime | None, raw: str | None) -> str:
     """The time as the log has it, with UTC behind it where that is known."""
+    if at is None and raw and raw.isdigit() and len(raw) > 6:
+        # The kernel's own count of microseconds since boot.
+        return f"{int(raw) / 1e6:.3f} s after boot"
     if at is None:
         return raw or ""
     utc = at.astimezone(UTC)

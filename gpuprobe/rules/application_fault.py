@@ -40,8 +40,8 @@ def find(timeline: Timeline) -> Sequence[Finding]:
     found = xids.findings(
         timeline, Kind.APPLICATION_FAULT, "is healthy and stopped a program for its own fault"
     )
-    own = [event for event in timeline.of(CudaFailed) if _is_programs(event)]
-    asserts = list(timeline.of(DeviceAssertFailed))
+    own = all_own = [event for event in timeline.of(CudaFailed) if _is_programs(event)]
+    asserts = all_asserts = list(timeline.of(DeviceAssertFailed))
     profilers = list(timeline.of(ProfilerSeen))
     if found:
         lead = found[0]
@@ -58,7 +58,9 @@ def find(timeline: Timeline) -> Sequence[Finding]:
             lead.certainty = certainty_of(lead.events(Role.PROOF))
         lead.cite(Role.SUPPORT, [*asserts, *own], "the program's side of it")
         lead.cite(Role.CONSEQUENCE, open_codes, "the program's side of it")
-    elif asserts or own:
+        asserts = [event for event in all_asserts if event not in asserts]
+        own = [event for event in all_own if event not in own]
+    if asserts or own:
         root = sorted([*asserts, *own], key=lambda event: event.origin.order)[0]
         what = "its own assert fired" if asserts else _words(own[0])
         finding = Finding(

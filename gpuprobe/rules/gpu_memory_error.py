@@ -34,6 +34,13 @@ def find(timeline: Timeline) -> Sequence[Finding]:
         codes = set(finding.xids)
         if codes == {94}:
             finding.tags.add("contained")
+        if 95 in codes:
+            finding.summary += "; not contained, so other programs on it may have met it too"
+        elif 94 in codes:
+            finding.summary += (
+                "; contained (Xid 94), so only the program that met it ends, and the reset can "
+                "wait until the GPU is drained"
+            )
         if codes <= {63, 92, 160}:
             finding.background = True
     failures = [event for event in timeline.of(CudaFailed) if event.code == CUDA_ECC]

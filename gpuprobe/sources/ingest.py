@@ -152,6 +152,9 @@ class Ingest:
         for window, least_end, most_start in self._attempts(records, index):
             if found := list(self._match(_MACHINE, window, least_end, most_start)):
                 return found
+        if records[index].kernel or records[index].message.lstrip().startswith("NVRM:"):
+            # Nobody's own words: a line of a message that another line is the head of.
+            return []
         window = self._window(records, index, records[index].message)
         return [
             (pattern_id, self._never_a_log(event))

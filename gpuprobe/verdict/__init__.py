@@ -7,15 +7,15 @@ from gpuprobe.rules import RULES
 from gpuprobe.timeline import Timeline
 from gpuprobe.verdict.consequences import add_consequences
 from gpuprobe.verdict.folding import fold
-from gpuprobe.verdict.ranking import rank
-from gpuprobe.verdict.telling import no_fault, verdict_of
+from gpuprobe.verdict.ranking import put_history_last, rank
+from gpuprobe.verdict.telling import no_fault, note_later_boot, verdict_of
 
 
 def diagnose(timeline: Timeline) -> Diagnosis:
     """The diagnosis of one host's timeline."""
     findings = [finding for rule in RULES for finding in rule.find(timeline)]
     ranked = rank(timeline, findings)
-    kept = fold(timeline, ranked)
+    kept = put_history_last(timeline, fold(timeline, ranked))
     first = next((finding for finding in kept if not finding.never_first), None)
     verdicts: list[Verdict] = []
     if first is None:
@@ -25,5 +25,6 @@ def diagnose(timeline: Timeline) -> Diagnosis:
         kept.insert(0, first)
     if kept and first is not None:
         add_consequences(timeline, kept[0], kept[1:])
+        note_later_boot(timeline, kept[0], kept[1:])
     verdicts.extend(verdict_of(timeline, finding, main=i == 0) for i, finding in enumerate(kept))
     return Diagnosis(verdicts=tuple(verdicts), inputs=tuple(timeline.inputs), host=timeline.host)

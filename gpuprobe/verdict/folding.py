@@ -20,6 +20,19 @@ _GPU_FAILS = _PROGRAM_ENDS | {Kind.APPLICATION_FAULT, Kind.DRIVER_UNUSABLE, Kind
 _LEADS_TO_LOSS = frozenset({Kind.POWER, Kind.THERMAL, Kind.PCIE_LINK_ERRORS, Kind.HOST_RESET})
 """What may come before a loss and is told with it."""
 
+_PASSING = frozenset(
+    {
+        Kind.APPLICATION_FAULT,
+        Kind.GPU_OUT_OF_MEMORY,
+        Kind.HOST_OUT_OF_MEMORY,
+        Kind.JIT_CACHE_CORRUPT,
+    }
+)
+"""Faults that are over with the program they ended: they explain nothing much later."""
+
+PASSING_S = 600.0
+"""How long after such a fault its program and the others' may still be ending."""
+
 _EXPLAINS: dict[Kind, frozenset[Kind]] = {
     Kind.DEVICE_LEFT_BUS: _GPU_FAILS | _LEADS_TO_LOSS | {Kind.GPU_FIRMWARE_HANG, Kind.NVLINK_ERROR},
     Kind.GPU_MEMORY_ERROR: _GPU_FAILS,
@@ -99,9 +112,17 @@ def _explains(timeline: Timeline, cause: Finding, finding: Finding) -> bool:
     if cause.kind is Kind.DEVICE_LEFT_BUS:
         own = finding.kind in (Kind.GPU_FIRMWARE_HANG, Kind.GPU_HANG, Kind.APPLICATION_FAULT)
         return later and (same_device or not own)
+    if cause.kind in _PASSING and not _soon(timeline, cause, finding.root):
+        return False
     if finding.kind is Kind.APPLICATION_FAULT:
         return later and same_device and _near(timeline, anchor, finding.root)
     return later and (same_device or finding.kind is not Kind.GPU_HANG)
+
+
+def _soon(timeline: Timeline, cause: Finding, event: Event) -> bool:
+    """Whether an event came within `PASSING_S` of any line of the fault, or cannot be placed."""
+    gaps = [timeline.seconds_between(line, event) for line in cause.events()]
+    return any(gap is None or -PASSING_S <= gap <= PASSING_S for gap in gaps)
 
 
 def _near(timeline: Timeline, first: Event, second: Event) -> bool:

@@ -12,6 +12,28 @@ from gpuprobe.timeline import Timeline
 _GRAVITY = {rule.kind: place for place, rule in enumerate(RULES)}
 
 
+HISTORY_S = 3600.0
+"""A fault that was over so long before a program failed is history to that failure."""
+
+
+def put_history_last(timeline: Timeline, kept: Sequence[Finding]) -> list[Finding]:
+    """An old fault of another run does not answer for a failure that nothing explains.
+
+    A loss stays first: a clean day after it does not erase it.
+    """
+    open_question = next((f for f in kept if f.kind is Kind.CANNOT_TELL), None)
+    if open_question is None:
+        return list(kept)
+
+    def is_history(finding: Finding) -> bool:
+        if finding is open_question or finding.kind is Kind.DEVICE_LEFT_BUS:
+            return False
+        gaps = [timeline.seconds_between(e, open_question.root) for e in finding.events()]
+        return bool(gaps) and all(gap is not None and gap > HISTORY_S for gap in gaps)
+
+    return sorted(kept, key=is_history)
+
+
 def rank(timeline: Timeline, findings: Sequence[Finding]) -> list[Finding]:
     """Losses first, then by earliest root; of one moment, or on unjoined clocks, the gravest."""
 

@@ -8,6 +8,7 @@ from gpuprobe.diagnosis import Kind, NotChecked, RuledOut
 from gpuprobe.events import (
     ConfigSpaceUnreadable,
     CudaFailed,
+    Event,
     GpuMemoryExhausted,
     GpuSampled,
     LinkStateReported,
@@ -125,7 +126,13 @@ def _not_a_loss(timeline: Timeline, finding: Finding) -> Iterator[RuledOut]:
     if finding.kind is Kind.PCIE_LINK_ERRORS:
         return
     xids = list(timeline.of(XidReported))
-    if xids and not any(event.code == LOST_XID for event in xids):
+    if not xids:
+        yield RuledOut(
+            kind=Kind.DEVICE_LEFT_BUS,
+            why="the kernel log holds no Xid at all",
+            figures={"xids": 0, "source": _kernel_inputs(timeline)},
+        )
+    elif not any(event.code == LOST_XID for event in xids):
         codes = sorted({event.code for event in xids})
         yield RuledOut(
             kind=Kind.DEVICE_LEFT_BUS,
@@ -198,8 +205,9 @@ def not_checked(timeline: Timeline, finding: Finding | None) -> Iterator[NotChec
 
 def _unjoined(timeline: Timeline) -> bool:
     """Whether two inputs with stamps cannot be placed on one clock."""
-    stamped: dict[str, list[bool]] = {}
+    stamped: dict[str, Event] = {}
     for event in timeline.events:
         if event.stamp is not None:
-            stamped.setdefault(event.origin.input, []).append(timeline.at(event) is not None)
-    return len(stamped) > 1 and not all(any(known) for known in stamped.values())
+            stamped.setdefault(event.origin.input, event)
+    first, *others = stamped.values() or (None,)
+    return any(timeline.seconds_between(first, other) is None for other in others if first)

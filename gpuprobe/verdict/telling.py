@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from gpuprobe.diagnosis import Device, Evidence, Kind, Role, Verdict
 from gpuprobe.events import AerReported, CudaFailed, HostFaulted, is_evidence
@@ -69,6 +69,18 @@ def _sentence(timeline: Timeline, finding: Finding) -> str:
             when = f" {gap:.0f} s later" if gap is not None and gap >= 1 else ""
             summary += f"; the CUDA error{when} is a consequence"
     return summary.rstrip(".") + "."
+
+
+def note_later_boot(timeline: Timeline, lead: Finding, others: Sequence[Finding]) -> None:
+    """Say so where the machine was booted again since: a fault of the past is not the state now."""
+    if lead.kind is Kind.CANNOT_TELL or timeline.in_last_boot(lead.root):
+        return
+    again = any(
+        timeline.precedes(lead.root, other.root) and not timeline.same_run(lead.root, other.root)
+        for other in others
+    )
+    if not again:
+        lead.summary += "; a boot since then, among these inputs, shows no fault"
 
 
 def no_fault(timeline: Timeline) -> Verdict:

@@ -12,8 +12,8 @@ from gpuprobe.cli import main
 EXAMPLE = Path(__file__).parents[2] / "examples" / "left-the-bus"
 
 
-def run(*arguments: object, input: bytes | None = None):
-    return CliRunner().invoke(main, ["diagnose", *map(str, arguments)], input=input)
+def run(*arguments: object, data: bytes | None = None):
+    return CliRunner().invoke(main, ["diagnose", *map(str, arguments)], input=data)
 
 
 def test_a_compressed_log_that_looks_like_text_is_still_decompressed(tmp_path) -> None:
@@ -27,7 +27,7 @@ def test_a_compressed_log_that_looks_like_text_is_still_decompressed(tmp_path) -
 @pytest.mark.parametrize("data", [b"", None])
 def test_nothing_on_standard_input_is_no_healthy_machine(data) -> None:
     """A pipe whose command failed must not pass as no-fault."""
-    result = run("-", input=data)
+    result = run("-", data=data)
 
     assert result.exit_code == 2
     assert "it is empty" in result.output

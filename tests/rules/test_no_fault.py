@@ -6,6 +6,7 @@ import pytest
 from _judging import only, unchecked
 
 from gpuprobe.diagnosis import Kind, Role
+from gpuprobe.errors import InputUnreadableError
 
 
 def test_a_healthy_log_has_no_fault_and_says_what_it_did_not_see() -> None:
@@ -17,9 +18,11 @@ def test_a_healthy_log_has_no_fault_and_says_what_it_did_not_see() -> None:
     assert verdict.next_steps == ()
 
 
-def test_an_empty_input_has_no_fault() -> None:
-    """Nothing was read, so nothing failed in it."""
-    assert only("").kind is Kind.NO_FAULT
+def test_blank_lines_have_no_fault_and_nothing_at_all_is_an_error() -> None:
+    """Lines were read and none failed; where there is none, nobody knows."""
+    assert only("\n\n").kind is Kind.NO_FAULT
+    with pytest.raises(InputUnreadableError, match="empty"):
+        only("")
 
 
 @pytest.mark.parametrize(
