@@ -672,7 +672,7 @@ class GpuHung(Event):
     Attributes:
         driver: `amdgpu`, `i915`, `xe`, `nouveau`, `nvlddmkm`, `macos`, `vulkan`, `d3d`.
         what: `ring-timeout`, `reset`, `reset-failed`, `wedged`, `tdr`, `device-removed`, `fence`,
-            `fault`.
+            `fault`, `page-fault`.
         recovered: True when the line says that a reset brought it back, None when it is silent.
     """
 

@@ -23,9 +23,10 @@ from collections.abc import Sequence
 
 from gpuprobe import catalog
 from gpuprobe.diagnosis import Certainty, Kind, Role
-from gpuprobe.events import CudaFailed, DeviceAssertFailed, Event, ProfilerSeen
+from gpuprobe.events import CudaFailed, DeviceAssertFailed, Event, GpuHung, ProfilerSeen
 from gpuprobe.rules import xids
-from gpuprobe.rules.base import Finding, Rule, certainty_of, moment
+from gpuprobe.rules.base import Finding, Rule, certainty_of, gpu_name, moment
+from gpuprobe.rules.gpu_hang import PAGE_FAULT
 from gpuprobe.timeline import Timeline
 
 BESIDE_S = 180.0
@@ -71,9 +72,30 @@ def find(timeline: Timeline) -> Sequence[Finding]:
         )
         finding.cite(Role.PROOF, [*asserts, *own], what)
         found.append(finding)
+    found.extend(_refused(timeline))
     if profilers and found:
         found[0].cite(Role.CONTEXT, profilers, "a profiler can give 719 on a healthy GPU")
     return found
+
+
+def _refused(timeline: Timeline) -> list[Finding]:
+    """Accesses that amdgpu refused, where no hang of that GPU came with them."""
+    faults = [event for event in timeline.of(GpuHung) if event.what == PAGE_FAULT]
+    hung = {event.device for event in timeline.of(GpuHung) if event.what != PAGE_FAULT}
+    faults = [event for event in faults if not hung & {event.device, None}]
+    if not faults:
+        return []
+    root = faults[0]
+    finding = Finding(
+        kind=Kind.APPLICATION_FAULT,
+        certainty=certainty_of(faults, Certainty.LIKELY),
+        summary=f"{gpu_name(root.device)} refused a program's access {moment(root)}".rstrip()
+        + ": a page fault",
+        root=root,
+        device=root.device.slot if root.device else None,
+    )
+    finding.cite(Role.PROOF, faults, "the GPU refused an access")
+    return [finding]
 
 
 def _with(timeline: Timeline, root: Event, event: Event) -> bool:

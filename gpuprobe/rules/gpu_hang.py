@@ -5,8 +5,9 @@ What proves it:
     amdgpu); a display driver that Windows reset (TDR, bugcheck 0x116).
 
 What is no proof:
-    Vulkan's or Direct3D's "device lost" is printed for a reset, a hang or a loss: with nothing
-    else the answer is that it cannot be told.
+    A page fault alone (amdgpu): the GPU refused a program's access and went on. Vulkan's or
+    Direct3D's "device lost" is printed for a reset, a hang or a loss: with nothing else the
+    answer is that it cannot be told.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from gpuprobe.timeline import Timeline
 
 API_DRIVERS = frozenset({"vulkan", "d3d"})
 
+PAGE_FAULT = "page-fault"
+"""A refused access, which is the program's unless a hang follows."""
+
 
 def find(timeline: Timeline) -> Sequence[Finding]:
     """Hangs, one finding a GPU."""
@@ -38,6 +42,8 @@ def find(timeline: Timeline) -> Sequence[Finding]:
                 groups[named[0]] + groups.pop((driver, None)), key=lambda e: e.origin.order
             )
     for (driver, device), events in groups.items():
+        if all(event.what == PAGE_FAULT for event in events):
+            continue
         root = events[0]
         recovered = any(event.recovered for event in events)
         best = Certainty.CONFIRMED if device else Certainty.LIKELY

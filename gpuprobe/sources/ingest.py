@@ -31,6 +31,18 @@ _CONTEXT = Window.REACH + 1
 _BATCH = 2048
 """Records read slowly at a time; with the reach either side, what memory holds."""
 
+_BATCH_LENGTH = 4 << 20
+"""Characters of records after which fewer than `_BATCH` are enough."""
+
+_JOINED_LENGTH = 4096
+"""Longest text that is tried joined with its neighbours: what wraps lines wraps them short."""
+
+_SEAM = 512
+"""Characters either side of the cut in a very long line that are read once more together."""
+
+_LONG_LINE_PIECES = 1000
+"""Pieces of one line that are read for what they hold; the others are passed over with a note."""
+
 _PADDING = re.compile(r" {16,}")
 """Blanks in the middle of words where a terminal wrapped a line at its width."""
 
@@ -77,6 +89,9 @@ class Ingest:
         self._general = False
         self._boot: str | None = None
         self._notes: list[str] = []
+        self._long_line: int | None = None
+        self._pieces_read = 0
+        self._seam_end = 0
 
     def read(self, scan: Scan, notes: list[str]) -> Reading:
         """All events of the scan, and the input's summary."""
@@ -125,9 +140,13 @@ class Ingest:
     def _read_run(self, found: Iterable[Record]) -> None:
         records: list[Record] = []
         done = 0
+        length = 0
         for record in found:
             records.append(record)
-            if len(records) - done >= _BATCH + _CONTEXT:
+            length += len(record.raw)
+            unread = len(records) - done
+            if unread >= _BATCH + _CONTEXT or (length > _BATCH_LENGTH and unread > _CONTEXT):
+                length = 0
                 stop = len(records) - _CONTEXT
                 self._read_records(records, done, stop)
                 drop = max(0, stop - _CONTEXT)
@@ -137,7 +156,9 @@ class Ingest:
 
     def _read_records(self, records: Sequence[Record], start: int, stop: int) -> None:
         for index in range(start, stop):
-            if self._matcher.present(records[index].message):
+            if _is_part(records, index):
+                self._read_part(records, index)
+            elif self._matcher.present(records[index].message):
                 self._repeats.pass_mark(records[index])
                 if not (self._learns and self._repeats.take(records[index])):
                     self._read_record(records, index)
@@ -148,17 +169,55 @@ class Ingest:
         if self._learns and _is_alone(records, index):
             self._repeats.learn(records[index], kept)
 
+    def _read_part(self, records: Sequence[Record], index: int) -> None:
+        """Read a piece of a line that is too long to be read at once.
+
+        What begins near its end is found in the text either side of the cut, so that a message
+        is found whole, and once.
+        """
+        record = records[index]
+        begin = 0
+        if not record.part or record.line != self._long_line:
+            self._long_line, self._pieces_read = record.line, 0
+        else:
+            begin = self._seam_end
+        self._seam_end = 0
+        message = record.message
+        following = records[index + 1 : index + 2]
+        goes_on = bool(following) and following[0].part
+        seam = message[-_SEAM:] + following[0].message[:_SEAM] if goes_on else ""
+        inside, across = self._matcher.present(message), self._matcher.present(seam)
+        if not inside and not across:
+            return
+        self._pieces_read += 1
+        if self._pieces_read > _LONG_LINE_PIECES:
+            self._notes.append(f"line {record.line} is too long to be read to its end")
+            return
+        cut = len(message) - _SEAM if goes_on else len(message)
+        texts = [(message, begin, cut)] if inside else []
+        if across:
+            texts.append((seam, max(0, begin - cut), min(_SEAM, len(message))))
+        for text, start, stop in texts:
+            window = self._window(records, index, text)
+            found = list(self._match(_MACHINE, window, 0, stop - 1, start))
+            for pattern_id, event, end in found:
+                self._keep(pattern_id, event, record)
+                self._seam_end = max(0, end - stop) if text is seam else 0
+            if not found:
+                for pattern_id, event, _ in self._match(_PROSE, window, 0, stop - 1, start):
+                    self._keep(pattern_id, self._never_a_log(event), record)
+
     def _find(self, records: Sequence[Record], index: int) -> list[tuple[str, Event]]:
         for window, least_end, most_start in self._attempts(records, index):
             if found := list(self._match(_MACHINE, window, least_end, most_start)):
-                return found
+                return [(pattern_id, event) for pattern_id, event, _ in found]
         if records[index].kernel or records[index].message.lstrip().startswith("NVRM:"):
             # Nobody's own words: a line of a message that another line is the head of.
             return []
         window = self._window(records, index, records[index].message)
         return [
             (pattern_id, self._never_a_log(event))
-            for pattern_id, event in self._match(_PROSE, window, 0, len(window.text))
+            for pattern_id, event, _ in self._match(_PROSE, window, 0, len(window.text))
         ]
 
     def _never_a_log(self, event: Event) -> Event:
@@ -193,9 +252,11 @@ class Ingest:
         if _PADDING.search(message):
             text = _PADDING.sub("", message)
             yield self._window(records, index, text), 0, len(text)
+        if len(message) > _JOINED_LENGTH:
+            return
         following = list(
             takewhile(
-                lambda record: not record.framed and record.message.strip(),
+                lambda record: not record.framed and _is_short(record),
                 records[index + 1 : index + 4],
             )
         )
@@ -205,22 +266,28 @@ class Ingest:
             for record in following:
                 text = f"{text}{glue}{record.message.strip()}"
                 yield self._window(records, index, text), seam + 1, seam
-        if index and not records[index].framed and message.strip():
+        if index and not records[index].framed and message.strip() and _is_short(records[index - 1]):
             previous = records[index - 1].message.rstrip()
-            if previous and not self._matcher.present(previous):
+            if not self._matcher.present(previous):
                 for glue in (" ", ""):
                     text = f"{previous}{glue}{message.strip()}"
                     seam = len(previous)
                     yield self._window(records, index - 1, text), seam + 1, seam
 
     def _match(
-        self, families: Sequence[Family], window: Window, least_end: int, most_start: int
-    ) -> Iterator[tuple[str, Event]]:
+        self,
+        families: Sequence[Family],
+        window: Window,
+        least_end: int,
+        most_start: int,
+        least_start: int = 0,
+    ) -> Iterator[tuple[str, Event, int]]:
+        """What the families read, with where each match ends."""
         pasted: bool | None = None
         program = self._program_text
         for family in families:
             for pattern, match, event in family.read(window):
-                if match.end() < least_end or match.start() > most_start:
+                if match.end() < least_end or not least_start <= match.start() <= most_start:
                     continue
                 if pasted is None:
                     near = [record.raw for record in self._near(window)]
@@ -239,7 +306,7 @@ class Ingest:
                 )
                 if setting is Setting.PROSE and self._general:
                     setting = Setting.CODE
-                yield pattern.id, dataclasses.replace(event, setting=setting)
+                yield pattern.id, dataclasses.replace(event, setting=setting), match.end()
 
     @staticmethod
     def _near(window: Window) -> Sequence[Record]:
@@ -248,6 +315,16 @@ class Ingest:
 
 def _is_pretty(sniffed: str, head: Sequence[tuple[int, str]]) -> bool:
     return sniffed == "journal-json" and any(text.strip() == "{" for _, text in head)
+
+
+def _is_part(records: Sequence[Record], index: int) -> bool:
+    """True for a piece of a line that is too long for one record."""
+    return records[index].part or (index + 1 < len(records) and records[index + 1].part)
+
+
+def _is_short(record: Record) -> bool:
+    """True for text that may be part of a wrapped line."""
+    return len(record.message) <= _JOINED_LENGTH and bool(record.message.strip())
 
 
 def _is_alone(records: Sequence[Record], index: int) -> bool:

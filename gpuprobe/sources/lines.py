@@ -14,6 +14,12 @@ from operator import methodcaller
 PIECE_LIMIT = 65_536
 """Longest text given out at once, in characters; a longer line comes in several pieces."""
 
+PIECE = 8192
+"""Characters of such a piece. Few: all that can be found in a piece is looked for at once."""
+
+SNIFFED = 64
+"""Bytes that say which encoding it is."""
+
 _BOMS = (
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -88,6 +94,14 @@ def sniff_encoding(head: bytes) -> str:
     return "utf-8"
 
 
+def shorten_nuls(block: bytes) -> bytes:
+    """UTF-8 with one NUL for each run of many, as a crash leaves them in place of text.
+
+    NULs are no text, so what the lines say stays, and so do their numbers.
+    """
+    return _MANY_NULS.sub(b"\0", block) if b"\0\0" in block else block
+
+
 def decode(region: bytes, encoding: str = "") -> str:
     """Some bytes as text; what the codec does not know becomes U+FFFD.
 
@@ -97,6 +111,8 @@ def decode(region: bytes, encoding: str = "") -> str:
     """
     return region.decode(encoding or sniff_encoding(region), errors="replace")
 
+
+_MANY_NULS = re.compile(rb"\0{2,}")
 
 _count_feeds: Callable[[bytes], int] = methodcaller("count", b"\n")
 
@@ -144,7 +160,7 @@ class Lines:
     """Numbered lines of an input, made from its blocks with bounded memory.
 
     Iterating gives `(line number from 1, text without its end, clean)`. A line longer than
-    `PIECE_LIMIT` characters comes as several texts with the same number.
+    `PIECE_LIMIT` characters comes as several texts of `PIECE` with the same number.
 
     Attributes:
         line: Number of the line given last; after the end, how many lines there were.
@@ -167,6 +183,7 @@ class Lines:
     def __iter__(self) -> Iterator[tuple[int, str]]:
         number = self.line + 1
         pending = ""
+        limit = PIECE_LIMIT
         for text in self._texts():
             text = pending + text
             # One look at the block spares most logs a look at each line.
@@ -178,17 +195,23 @@ class Lines:
                 pending = pieces.pop()
             for piece in pieces:
                 self.line = number
-                for part in _parts(_without_end(piece)):
+                for part in _parts(_without_end(piece), limit):
                     yield number, clean(part)
                 number += 1
-            while len(pending) > 2 * PIECE_LIMIT:
+                limit = PIECE_LIMIT
+            if len(pending) > 2 * PIECE_LIMIT:
                 self.line = number
-                yield number, clean(pending[:PIECE_LIMIT])
-                pending = pending[PIECE_LIMIT:]
+                done = 0
+                # What stays is never empty, nor a line's end alone.
+                while len(pending) - done > PIECE + 2:
+                    yield number, clean(pending[done : done + PIECE])
+                    done += PIECE
+                pending = pending[done:]
+                limit = PIECE
         if pending:
             self.line = number
             clean = strip_controls if self._clean else str
-            for part in _parts(_without_end(pending)):
+            for part in _parts(_without_end(pending), limit):
                 yield number, clean(part)
 
     def _texts(self) -> Iterator[str]:
@@ -196,7 +219,7 @@ class Lines:
         head = b""
         for block in blocks:
             head += block
-            if len(head) >= 64:
+            if len(head) >= SNIFFED:
                 break
         if not self.encoding:
             self.encoding = sniff_encoding(head)
@@ -211,7 +234,7 @@ class Lines:
 def split_lines(text: str, first_line: int = 1) -> Iterator[tuple[int, str]]:
     """Numbered clean lines of a text that is in memory already."""
     for number, line in enumerate(text.splitlines(), start=first_line):
-        for part in _parts(line):
+        for part in _parts(line, PIECE_LIMIT):
             yield number, strip_controls(part)
 
 
@@ -221,9 +244,9 @@ def _without_end(piece: str) -> str:
     return piece[:-1] if piece[-1] in _ENDS else piece
 
 
-def _parts(line: str) -> Iterator[str]:
-    if len(line) <= PIECE_LIMIT:
+def _parts(line: str, limit: int) -> Iterator[str]:
+    if len(line) <= limit:
         yield line
         return
-    for start in range(0, len(line), PIECE_LIMIT):
-        yield line[start : start + PIECE_LIMIT]
+    for start in range(0, len(line), PIECE):
+        yield line[start : start + PIECE]

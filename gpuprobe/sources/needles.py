@@ -138,22 +138,45 @@ class LazyMatcher:
     would be ready, so its first messages are looked at needle by needle.
     """
 
-    def __init__(self) -> None:
-        self._left = SHORT_LOG
-
     def hits(self, data: bytes) -> list[int]:
-        """See `Matcher`."""
-        return _engine().hits(data)
+        """See `Matcher`: ends of lines, where the data holds colours or NULs."""
+        if b"\x1b" not in data and b"\0" not in data:
+            return _engine().hits(data)
+        # What `lines.strip_controls` takes out whatever stands around it. Of what is hidden
+        # otherwise the rest is still there, and counts as found.
+        bare = _COLOURS.sub(b"", data).translate(None, _CONTROLS)
+        return _line_ends(bare, _engine().hits(bare), data)
 
     def present(self, text: str) -> bool:
         """See `Matcher`."""
-        if self._left > 0:
-            self._left -= 1
-            return any(needle in text for needle in NEEDLES)
+        left = getattr(_local, "left", SHORT_LOG)
+        if left > 0:
+            _local.left = left - 1
+            return any(map(text.__contains__, NEEDLES))
         return _engine().present(text)
 
 
 _local = threading.local()
+
+_COLOURS = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|[ -/]+[0-~]|[0-OQ-WYZ\\`-~])")
+"""Escapes of `lines.strip_controls` that are ASCII; of the longer ones the first byte stays."""
+
+_CONTROLS = bytes({*range(0x20), 0x7F} - {*b"\t\n\v\f\r\x1b\x1c\x1d\x1e"})
+
+
+def _line_ends(bare: bytes, hits: Sequence[int], data: bytes) -> list[int]:
+    """Where the lines end in the data that were hit in it with characters taken out."""
+    found: list[int] = []
+    done = at = 0
+    for hit in hits:
+        lines = bare.count(b"\n", done, hit - 1)
+        if found and not lines:
+            continue
+        for _ in range(lines):
+            at = data.index(b"\n", at) + 1
+        done = hit - 1
+        found.append(data.find(b"\n", at) + 1 or len(data))
+    return found
 
 
 def _engine() -> Matcher:

@@ -58,6 +58,7 @@ class Record:
         quoted: A quote mark, list mark or `grep -n` number stood before it.
         ref: Cursor or row, for records without a line.
         ordinal: Its place in the input where it has no line; 0 where it has one.
+        part: It goes on where the record before was cut: their line is too long for one.
     """
 
     message: str
@@ -74,6 +75,7 @@ class Record:
     quoted: bool = False
     ref: str | None = None
     ordinal: int = 0
+    part: bool = False
 
     @property
     def framed(self) -> bool:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+from itertools import chain, islice
 
 from gpuprobe.options import Progress
-from gpuprobe.sources.lines import Lines
+from gpuprobe.sources.lines import SNIFFED, Lines, shorten_nuls, sniff_encoding
 from gpuprobe.sources.needles import SHORT_BYTES, LazyMatcher
 from gpuprobe.sources.raw_input import RawInput
 from gpuprobe.sources.regions import Known, Piece, Regions
@@ -34,14 +34,27 @@ class Scan:
         self._prefilter = prefilter
         self.line_count: int | None = None
         self.head: list[Numbered] = []
-        lines = Lines(self._take())
-        for numbered in lines:
-            self.head.append(numbered)
-            if len(self.head) >= HEAD_LINES:
+        self._encoding = self._sniff()
+        if self._encoding in PLAIN_ENCODINGS:
+            self._taken = [shorten_nuls(block) for block in self._taken]
+            self._blocks = map(shorten_nuls, self._blocks)
+        last = None
+        for number, text in islice(Lines(self._take(), encoding=self._encoding), HEAD_LINES):
+            # How a line begins says what it is.
+            if number != last:
+                self.head.append((number, text))
+            last = number
+
+    def _sniff(self) -> str:
+        while sum(map(len, self._taken)) < SNIFFED:
+            block = next(self._blocks, None)
+            if block is None:
                 break
-        self._encoding = lines.encoding
+            self._taken.append(block)
+        return sniff_encoding(b"".join(self._taken))
 
     def _take(self) -> Iterator[bytes]:
+        yield from list(self._taken)
         for block in self._blocks:
             self._taken.append(block)
             yield block

@@ -96,3 +96,19 @@ def test_the_bus_is_ruled_out_by_figures_only_with_a_kernel_log() -> None:
     assert ruled.kind is Kind.DEVICE_LEFT_BUS
     assert ruled.figures["xid_79"] == 0
     assert only("RuntimeError: CUDA error: misaligned address\n").ruled_out == ()
+
+
+def test_a_page_fault_that_amdgpu_reports_is_the_programs_unless_the_gpu_hangs() -> None:
+    """A refused access alone is no hang; with a ring timeout behind it, it is."""
+    fault = (
+        "[ 812.4] amdgpu 0000:0a:00.0: amdgpu: [gfxhub] page fault (src_id:0 ring:24 vmid:3 "
+        "pasid:32771)\n"
+    )
+    timeout = (
+        "[ 823.1] amdgpu 0000:0a:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=10, "
+        "emitted seq=12\n"
+    )
+
+    assert first(fault).kind is Kind.APPLICATION_FAULT
+    assert first(fault).certainty is Certainty.LIKELY
+    assert first(fault + timeout).kind is Kind.GPU_HANG

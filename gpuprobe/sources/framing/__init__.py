@@ -186,6 +186,14 @@ def peel(line_no: int | None, text: str) -> list[Record]:
     return _records(layers, rest, line_no, raw)
 
 
+def _part(line_no: int, text: str) -> list[Record]:
+    """The records of a later piece of a very long line: no prefix can stand there."""
+    raw = strip_controls(text)
+    message = clean_html(raw) if "<" in raw or "&" in raw else raw
+    first, *others = split_glued(Record(message, line_no, raw, part=True))
+    return [first, *(replace(record, part=False) for record in others)]
+
+
 def peel_lines(lines: Iterable[tuple[int, str]], name: str = "text") -> Iterator[Record]:
     """The records of lines that follow one another.
 
@@ -206,8 +214,10 @@ def peel_lines(lines: Iterable[tuple[int, str]], name: str = "text") -> Iterator
     elif name == "journal-json":
         found = blocks.pretty_entries(lines)
     else:
+        last = None
         for number, text in lines:
-            yield from peel(number, text)
+            yield from _part(number, text) if number == last else peel(number, text)
+            last = number
         return
     for item in found:
         if len(item) == 2:

@@ -61,8 +61,11 @@ class Family:
     def read(self, window: Window) -> Iterator[tuple[Pattern, re.Match[str], Event]]:
         """The events of the first pattern that reads the window's text."""
         text = window.text
+        has = text.__contains__
+        if not any(map(has, self.needles)):
+            return
         for pattern in self.patterns:
-            if not any(needle in text for needle in pattern.needles):
+            if not any(map(has, pattern.needles)):
                 continue
             found = False
             for match in pattern.regex.finditer(text):

@@ -66,7 +66,7 @@ def _read_reset_end(match: re.Match[str], window: Window) -> Reading:
 
 
 def _read_page_fault(match: re.Match[str], window: Window) -> Reading:
-    return GpuHung(driver="amdgpu", what="fault", **window.base(match["address"]))
+    return GpuHung(driver="amdgpu", what="page-fault", **window.base(match["address"]))
 
 
 def _read_lost(match: re.Match[str], window: Window) -> Reading:
