@@ -15,6 +15,7 @@ class _Lazy:
 
     def __init__(self, pattern: str, flags: int) -> None:
         self._given = (pattern, flags)
+        self.pattern = pattern  # to build others from it, without compiling this one
 
     def __getattr__(self, name: str) -> Any:
         compiled = re.compile(*self._given)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from importlib import resources
+from pkgutil import get_data
 from typing import Any
 
 import tomli
@@ -113,9 +113,10 @@ class DataFile:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        text = resources.files("gpuprobe.catalog").joinpath(f"{name}.toml").read_text("utf-8")
+        # `importlib.resources` would do the same, and imports as much as the rest of a run.
+        data = get_data("gpuprobe.catalog", f"{name}.toml") or b""
         try:
-            self.data: dict[str, Any] = tomli.loads(text)
+            self.data: dict[str, Any] = tomli.loads(data.decode("utf-8"))
         except tomli.TOMLDecodeError as error:
             raise CatalogueError(f"{name}.toml cannot be read: {error}") from error
 

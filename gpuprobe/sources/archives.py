@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from gpuprobe.sources.unpack import (
     BLOCK,
     ERRORS,
+    SKIPPED_FREE,
+    TOTAL_LIMIT,
     Blocks,
     BlockStream,
     Budget,
@@ -25,6 +27,9 @@ from gpuprobe.sources.unpack import (
 
 MEMBER_LIMIT = 100_000
 """Members of one archive."""
+
+BOMBS_LIMIT = 8
+"""Members that expand too much, after which the rest of an archive is left out."""
 
 
 @dataclass(slots=True)
@@ -57,8 +62,15 @@ def is_tar(head: bytes) -> bool:
     return said == sum(head[:148]) + 8 * 32 + sum(head[156:512])
 
 
-def read_tar(blocks: Blocks, notes: list[str]) -> Iterator[Member]:
-    """The members of a tar archive, in its order."""
+def read_tar(blocks: Blocks, notes: list[str], budget: Budget) -> Iterator[Member]:
+    """The members of a tar archive, in its order.
+
+    Args:
+        blocks: The archive, decompressed.
+        notes: Gets a text for what could not be read.
+        budget: What the decompression is counted in.
+    """
+    budget.free = SKIPPED_FREE
     stream = io.BufferedReader(BlockStream(blocks), BLOCK)
     try:
         with tarfile.open(fileobj=stream, mode="r|", errorlevel=0, bufsize=BLOCK) as archive:
@@ -77,7 +89,8 @@ def read_tar(blocks: Blocks, notes: list[str]) -> Iterator[Member]:
                     continue
                 handle = archive.extractfile(info)
                 if handle is not None:
-                    yield Member(info.name, _read(handle, notes), info.size)
+                    contents = _bounded(_read(handle, notes), info.name, notes, budget)
+                    yield Member(info.name, contents, info.size)
     except (tarfile.TarError, OSError, EOFError, ValueError, zlib.error) as error:
         notes.append(f"the tar archive is cut off or damaged ({error})")
 
@@ -91,6 +104,17 @@ def _read(handle: object, notes: list[str]) -> Blocks:
             notes.append(f"cut off ({error}); what is there was read")
             return
         if not block:
+            return
+        yield block
+
+
+def _bounded(blocks: Blocks, name: str, notes: list[str], budget: Budget) -> Blocks:
+    """A member's blocks, as long as they came out of enough bytes of the input."""
+    given, taken = budget.given, budget.taken
+    for block in blocks:
+        own = Budget(budget.taken - taken, budget.given - given)
+        if not own.allows(0):
+            notes.append(f"{name} {own.note}")
             return
         yield block
 
@@ -131,7 +155,9 @@ def read_zip(blocks: Blocks, notes: list[str], budget: Budget) -> Iterator[Membe
     The directory at the end is not needed, so an archive may come from a pipe, lie in another
     archive, or be cut off.
     """
+    budget.free = TOTAL_LIMIT
     reader = _Reader(blocks)
+    bombs = 0
     for _ in range(MEMBER_LIMIT):
         header = reader.exactly(_LOCAL.size)
         if len(header) < _LOCAL.size or header[:4] != ZIP_MAGIC:
@@ -146,7 +172,8 @@ def read_zip(blocks: Blocks, notes: list[str], budget: Budget) -> Iterator[Membe
         if packed == 0xFFFFFFFF or size == 0xFFFFFFFF:
             size, packed = _zip64(extra, size, packed)
         known = packed > 0 or not flags & 8
-        contents = _zip_contents(reader, method, packed if known else None, budget, notes)
+        own = Budget()
+        contents = _zip_contents(reader, name, method, packed if known else None, own, notes)
         problem = ""
         if flags & 1:
             problem = "encrypted"
@@ -162,6 +189,12 @@ def read_zip(blocks: Blocks, notes: list[str], budget: Budget) -> Iterator[Membe
             yield Member(name, _kept_open(contents), size if known else None)
         for _ in contents:  # what nobody read
             pass
+        budget.given += own.given
+        bombs += own.spent
+        if bombs > BOMBS_LIMIT or own.given > SKIPPED_FREE or not budget.allows(0):
+            budget.spent = True
+            notes.append("too many members expand too much; the others were left out")
+            return
         if flags & 8:
             _skip_descriptor(reader)
     notes.append(f"more than {MEMBER_LIMIT} members; the others were left out")
@@ -208,13 +241,19 @@ def _raw(reader: _Reader, size: int | None) -> Blocks:
 
 
 def _zip_contents(
-    reader: _Reader, method: int, packed: int | None, budget: Budget, notes: list[str]
+    reader: _Reader,
+    name: str,
+    method: int,
+    packed: int | None,
+    budget: Budget,
+    notes: list[str],
 ) -> Blocks:
+    """What a member holds; `budget` is its own."""
     if method == 0:
         yield from _raw(reader, packed)
         return
     machine = _ZIP_METHODS[method]()
-    source = _raw(reader, packed)
+    source = budget.count(_raw(reader, packed))
     try:
         while not machine.eof:
             data = next(source, b"") if machine.needs_input else b""
@@ -223,10 +262,15 @@ def _zip_contents(
                 return
             out = machine.decompress(data, BLOCK)
             if out:
-                if not budget.allows(len(out)):
-                    notes.append(budget.note)
+                stopped = budget.spent
+                if budget.allows(len(out)):
+                    yield out
+                    continue
+                if not stopped:
+                    notes.append(f"{name} {budget.note}")
+                # Where no header says how long it is, its end has to be looked for.
+                if packed is not None or budget.given > SKIPPED_FREE:
                     break
-                yield out
     except ERRORS as error:
         if isinstance(error, DamagedError) and error.output:
             yield error.output

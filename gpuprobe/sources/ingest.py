@@ -19,7 +19,7 @@ from gpuprobe.sources.framing import peel, peel_lines, sniff
 from gpuprobe.sources.input_kind import is_general_text, is_program_text
 from gpuprobe.sources.lines_around import in_command, in_fence_of_code, in_patch, looks_pasted
 from gpuprobe.sources.needles import LazyMatcher
-from gpuprobe.sources.record import Record, Window
+from gpuprobe.sources.record import EVIDENCE_LIMIT, Record, Window
 from gpuprobe.sources.repeats import REPEATS_KEPT, Collector, Repeats
 from gpuprobe.sources.scan import Scan
 from gpuprobe.sources.setting import judge
@@ -40,8 +40,11 @@ _JOINED_LENGTH = 4096
 _SEAM = 512
 """Characters either side of the cut in a very long line that are read once more together."""
 
-_LONG_LINE_PIECES = 1000
-"""Pieces of one line that are read for what they hold; the others are passed over with a note."""
+_CITED_BEFORE = 60
+"""Characters before a message in a very long line that are cited with it."""
+
+_LONG_LINE_WORK = 1500
+"""Pieces of one line that are read, and events in them, till the rest is left out with a note."""
 
 _PADDING = re.compile(r" {16,}")
 """Blanks in the middle of words where a terminal wrapped a line at its width."""
@@ -90,7 +93,7 @@ class Ingest:
         self._boot: str | None = None
         self._notes: list[str] = []
         self._long_line: int | None = None
-        self._pieces_read = 0
+        self._line_work = 0
         self._seam_end = 0
 
     def read(self, scan: Scan, notes: list[str]) -> Reading:
@@ -178,10 +181,12 @@ class Ingest:
         record = records[index]
         begin = 0
         if not record.part or record.line != self._long_line:
-            self._long_line, self._pieces_read = record.line, 0
+            self._long_line, self._line_work = record.line, 0
         else:
             begin = self._seam_end
         self._seam_end = 0
+        if self._line_work > _LONG_LINE_WORK:
+            return
         message = record.message
         following = records[index + 1 : index + 2]
         goes_on = bool(following) and following[0].part
@@ -189,23 +194,23 @@ class Ingest:
         inside, across = self._matcher.present(message), self._matcher.present(seam)
         if not inside and not across:
             return
-        self._pieces_read += 1
-        if self._pieces_read > _LONG_LINE_PIECES:
-            self._notes.append(f"line {record.line} is too long to be read to its end")
-            return
-        cut = len(message) - _SEAM if goes_on else len(message)
+        self._line_work += 1
+        cut = max(0, len(message) - _SEAM) if goes_on else len(message)
         texts = [(message, begin, cut)] if inside else []
         if across:
             texts.append((seam, max(0, begin - cut), min(_SEAM, len(message))))
         for text, start, stop in texts:
             window = self._window(records, index, text)
             found = list(self._match(_MACHINE, window, 0, stop - 1, start))
-            for pattern_id, event, end in found:
-                self._keep(pattern_id, event, record)
-                self._seam_end = max(0, end - stop) if text is seam else 0
+            for pattern_id, event, match in found:
+                self._keep(pattern_id, _cite(event, match), record)
+                self._seam_end = max(0, match.end() - stop) if text is seam else 0
             if not found:
-                for pattern_id, event, _ in self._match(_PROSE, window, 0, stop - 1, start):
-                    self._keep(pattern_id, self._never_a_log(event), record)
+                for pattern_id, event, match in self._match(_PROSE, window, 0, stop - 1, start):
+                    self._keep(pattern_id, _cite(self._never_a_log(event), match), record)
+            self._line_work += len(found)
+        if self._line_work > _LONG_LINE_WORK:
+            self._notes.append(f"line {record.line} is too long to be read to its end")
 
     def _find(self, records: Sequence[Record], index: int) -> list[tuple[str, Event]]:
         for window, least_end, most_start in self._attempts(records, index):
@@ -266,9 +271,9 @@ class Ingest:
             for record in following:
                 text = f"{text}{glue}{record.message.strip()}"
                 yield self._window(records, index, text), seam + 1, seam
-        if index and not records[index].framed and message.strip() and _is_short(records[index - 1]):
+        if index and not records[index].framed and message.strip():
             previous = records[index - 1].message.rstrip()
-            if not self._matcher.present(previous):
+            if _is_short(records[index - 1]) and not self._matcher.present(previous):
                 for glue in (" ", ""):
                     text = f"{previous}{glue}{message.strip()}"
                     seam = len(previous)
@@ -281,8 +286,8 @@ class Ingest:
         least_end: int,
         most_start: int,
         least_start: int = 0,
-    ) -> Iterator[tuple[str, Event, int]]:
-        """What the families read, with where each match ends."""
+    ) -> Iterator[tuple[str, Event, re.Match[str]]]:
+        """What the families read, with the match it was read from."""
         pasted: bool | None = None
         program = self._program_text
         for family in families:
@@ -306,7 +311,7 @@ class Ingest:
                 )
                 if setting is Setting.PROSE and self._general:
                     setting = Setting.CODE
-                yield pattern.id, dataclasses.replace(event, setting=setting), match.end()
+                yield pattern.id, dataclasses.replace(event, setting=setting), match
 
     @staticmethod
     def _near(window: Window) -> Sequence[Record]:
@@ -320,6 +325,13 @@ def _is_pretty(sniffed: str, head: Sequence[tuple[int, str]]) -> bool:
 def _is_part(records: Sequence[Record], index: int) -> bool:
     """True for a piece of a line that is too long for one record."""
     return records[index].part or (index + 1 < len(records) and records[index + 1].part)
+
+
+def _cite(event: Event, match: re.Match[str]) -> Event:
+    """The event with the words of a long text that it was read from."""
+    begin = max(0, match.start() - _CITED_BEFORE)
+    text = match.string[begin : begin + EVIDENCE_LIMIT].strip()
+    return dataclasses.replace(event, origin=dataclasses.replace(event.origin, text=text))
 
 
 def _is_short(record: Record) -> bool:

@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from gpuprobe.errors import InputUnreadableError
 from gpuprobe.sources import journal_file
-from gpuprobe.sources.archives import ZIP_MAGIC, Member, read_tar, read_zip
+from gpuprobe.sources.archives import BOMBS_LIMIT, ZIP_MAGIC, Member, read_tar, read_zip
 from gpuprobe.sources.folders import refused, walk
 from gpuprobe.sources.lines import strip_controls
 from gpuprobe.sources.magic import HEAD, Kind, identify
@@ -262,7 +262,7 @@ def _expand(
         members = (
             read_zip(blocks, notes, budget)
             if head.startswith(ZIP_MAGIC)
-            else read_tar(blocks, notes)
+            else read_tar(blocks, notes, budget)
         )
         yield from _members(path, members, notes, budget, depth + 1)
     else:
@@ -272,6 +272,7 @@ def _expand(
 def _members(
     path: str, members: Iterator[Member], notes: list[str], budget: Budget, depth: int
 ) -> Iterator[Input]:
+    bombs = 0
     for member in members:
         inner = f"{path}!{member.name}"
         if member.problem:
@@ -280,8 +281,12 @@ def _members(
             continue
         size = member.size
         name = member.name.rpartition("/")[2]
-        yield from _expand(inner, name, member.blocks, budget, depth, size=size)
-        if budget.spent:
+        own = Budget()
+        yield from _expand(inner, name, own.count(member.blocks), own, depth, size=size)
+        budget.given += own.given
+        bombs += own.spent
+        if bombs > BOMBS_LIMIT or not budget.allows(0):
+            notes.append("too many members expand too much; the others were left out")
             break
     for note in dict.fromkeys(notes):
         yield UnreadableInput(path, note, "Copy or download the archive again if it is not whole.")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import tempfile
 from pathlib import Path
 
 from gpuprobe.sources.unpack import BLOCK, Blocks
@@ -26,6 +24,8 @@ def read_blocks(path: str, notes: list[str]) -> Blocks:
         notes: Gets a text when journalctl could not read all of it.
     """
     if any(char in path for char in "*?[\\"):
+        import tempfile  # here and below: few inputs are journals, and all would wait for it
+
         # journalctl takes these as a pattern: give it a name without them.
         with tempfile.TemporaryDirectory(prefix="gpuprobe-") as folder:
             plain = Path(folder, "plain.journal")
@@ -37,6 +37,8 @@ def read_blocks(path: str, notes: list[str]) -> Blocks:
 
 def read_stream(blocks: Blocks, notes: list[str]) -> Blocks:
     """The same for a journal that is no file yet: it goes to a private temporary one first."""
+    import tempfile
+
     with tempfile.NamedTemporaryFile(prefix="gpuprobe-", suffix=".journal") as copy:
         try:
             for block in blocks:
@@ -49,6 +51,9 @@ def read_stream(blocks: Blocks, notes: list[str]) -> Blocks:
 
 
 def _run(path: str, notes: list[str]) -> Blocks:
+    import subprocess
+    import tempfile
+
     command = [
         shutil.which("journalctl") or "journalctl",
         f"--file={path}",

@@ -99,7 +99,7 @@ def shorten_nuls(block: bytes) -> bytes:
 
     NULs are no text, so what the lines say stays, and so do their numbers.
     """
-    return _MANY_NULS.sub(b"\0", block) if b"\0\0" in block else block
+    return _MANY_NULS.sub(b"\0", block) if b"\0" in block else block
 
 
 def decode(region: bytes, encoding: str = "") -> str:

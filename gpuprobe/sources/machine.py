@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import tempfile
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -63,6 +61,9 @@ def _journal(path: str, arguments: list[str]) -> RawInput:
 
 def _run(arguments: list[str], notes: list[str]) -> Blocks:
     """What journalctl prints; its complaints become notes, the missing permission among them."""
+    import subprocess  # only where it is needed: saved logs would wait for it
+    import tempfile
+
     command = [
         shutil.which("journalctl") or "journalctl",
         "--output=json",

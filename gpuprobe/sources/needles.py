@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Protocol
 
 from gpuprobe.sources.wording import FAMILIES
@@ -43,8 +44,11 @@ HIDING = (
 """What can stand inside words, or for them, so that their bytes are not there to be found."""
 
 
-SHORT_LOG = 400
-"""Messages that are looked at before an engine is made."""
+SHORT_LOG = 1000
+"""Messages that are looked at in one run before an engine is made."""
+
+USUAL_LENGTH = 200
+"""Characters of a message; a longer one counts for several."""
 
 SHORT_BYTES = 40_000
 """A log of so many bytes is read whole."""
@@ -100,6 +104,7 @@ class HyperscanMatcher:
 
         words = [_escaped(needle) for needle in NEEDLES]
         self._literals = len(words)
+        self._stopped: type[Exception] = getattr(hyperscan, "ScanTerminated", hyperscan.error)
         self._database: Any = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
         expressions = [*words, *HIDING]
         # One number each: with the same for all, compiling takes ten times as long.
@@ -123,11 +128,13 @@ class HyperscanMatcher:
         """See `Matcher`."""
         found = False
 
-        def note(number: int, *_: object) -> None:
+        def note(number: int, *_: object) -> bool:
             nonlocal found
-            found = found or number < self._literals
+            found = number < self._literals
+            return found  # True ends the search
 
-        self._database.scan(text.encode("utf-8", "replace"), match_event_handler=note)
+        with suppress(self._stopped):
+            self._database.scan(text.encode("utf-8", "replace"), match_event_handler=note)
         return found
 
 
@@ -151,7 +158,7 @@ class LazyMatcher:
         """See `Matcher`."""
         left = getattr(_local, "left", SHORT_LOG)
         if left > 0:
-            _local.left = left - 1
+            _local.left = left - 1 - len(text) // USUAL_LENGTH
             return any(map(text.__contains__, NEEDLES))
         return _engine().present(text)
 

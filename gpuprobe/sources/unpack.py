@@ -26,6 +26,8 @@ BLOCK = 1 << 20
 RATIO_LIMIT = 500
 """Output bytes a byte of the input may become, once `RATIO_FREE` bytes have come out."""
 RATIO_FREE = 256 << 20
+SKIPPED_FREE = 4 << 30
+"""The same for an archive: a member that becomes too much is stepped over, to reach the next."""
 TOTAL_LIMIT = 64 << 30
 """Bytes that one input may unpack to."""
 _XZ_MEMORY = 128 << 20
@@ -41,17 +43,20 @@ class Budget:
         taken: Bytes read from the input itself.
         given: Bytes that came out of all decompressors.
         spent: True when a limit stopped the reading.
+        free: Bytes that may come out however few went in, if more than `RATIO_FREE`.
     """
 
     taken: int = 0
     given: int = 0
     spent: bool = False
+    free: int = 0
 
     def allows(self, more: int) -> bool:
         """Count `more` bytes of output; False when they are too many."""
         self.given += more
         if self.given > TOTAL_LIMIT or (
-            self.given > RATIO_FREE and self.given > RATIO_LIMIT * max(self.taken, 1)
+            self.given > max(self.free, RATIO_FREE)
+            and self.given > RATIO_LIMIT * max(self.taken, 1)
         ):
             self.spent = True
         return not self.spent

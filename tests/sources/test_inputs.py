@@ -282,6 +282,68 @@ def test_bomb_is_stopped_with_a_note_in_flat_memory(tmp_path, monkeypatch):
     assert peak < 12 << 20
 
 
+@pytest.mark.parametrize("sized", [True, False])
+def test_members_behind_a_bomb_in_a_zip_are_read(tmp_path, monkeypatch, sized):
+    """One member that expands too much ends early; the next is read, with and without sizes."""
+    monkeypatch.setattr(unpack, "RATIO_FREE", 4 << 20)
+    path = tmp_path / "logs.zip"
+    with path.open("wb") as file:
+        stream = file if sized else _Unseekable(file)
+        with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("bomb.log", b"0" * (20 << 20))
+            archive.writestr("next.log", b"next\n")
+
+    bomb, following, note = read_all(path)
+
+    assert 3 << 20 < len(bomb[1]) < 15 << 20
+    assert following[1] == b"next\n"
+    assert note[1].reason.startswith("bomb.log expands to more than")
+
+
+def test_members_behind_many_bombs_are_left_out(tmp_path, monkeypatch):
+    """A zip of bombs does not take its number of members times the limit."""
+    monkeypatch.setattr(unpack, "RATIO_FREE", 1 << 20)
+    path = tmp_path / "logs.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for number in range(30):
+            archive.writestr(f"{number}.log", b"0" * (3 << 20))
+
+    found = read_all(path)
+
+    assert sum(isinstance(content, bytes) for _, content in found) < 12
+    assert found[-1][1].reason.startswith("too many members expand")
+
+
+def test_members_behind_a_bomb_in_a_tar_are_read(tmp_path, monkeypatch):
+    """A compressed tar is read past a member that expands too much."""
+    monkeypatch.setattr(unpack, "RATIO_FREE", 4 << 20)
+    path = tmp_path / "logs.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        for name, content in (("bomb.log", b"0" * (20 << 20)), ("next.log", b"next\n")):
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+
+    bomb, following, note = read_all(path)
+
+    assert len(bomb[1]) < 15 << 20
+    assert following[1] == b"next\n"
+    assert note[1].reason.startswith("bomb.log expands to more than")
+
+
+class _Unseekable(io.RawIOBase):
+    """A file that can only be written forwards, as a pipe."""
+
+    def __init__(self, file):
+        self._file = file
+
+    def writable(self):
+        return True
+
+    def write(self, data):
+        return self._file.write(data)
+
+
 def test_folder_is_walked_sorted_without_links_and_specials(tmp_path, monkeypatch):
     """Loops and links inside need no word, links out and specials are named, files are read."""
     (tmp_path / "out.log").write_bytes(b"outside\n")

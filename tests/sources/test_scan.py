@@ -14,7 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpuprobe.sources import needles, regions, repeats
+from gpuprobe.events import Setting
+from gpuprobe.sources import ingest, needles, regions, repeats
 from gpuprobe.sources import scan as scan_module
 from gpuprobe.sources.ingest import Ingest, Reading
 from gpuprobe.sources.inputs import RawInput, open_inputs
@@ -53,6 +54,10 @@ LOUD = (
     "I think the GPU has fallen off the bus, my card was lost",
 )
 HIDDEN = (
+    "kernel: NVRM: X\x1b[31mid\x1b(B\x1b[m (PCI:0000:41:00): 79, GPU has fal\x1b[0;1mlen off the bus.",
+    "kernel: NVRM: X\x00\x00\x00id (PCI:0000:41:00): 79, GPU has fal\x08\x07len off the bus.",
+    "kernel: NVRM: X\x1b]0;a title\x07id (PCI:0000:41:00): 79, GPU has fal\x1b]8;;\x1b\\len off the bus.",
+    "\x1b[3\x00mNVRM: X\x1bid (PCI:0000:41:00): 79, GPU has fallen off the bus.",
     "kernel: NVRM: X\x1b[31mid\x1b[0m (PCI:0000:41:00): 79, GPU has fal\x00len off the bus.",
     "kernel: NVRM: X\u200eid X\u202eid (PCI:0000:41:00): 79, GPU has fallen off the bus.",
     "kernel: NVRM: <b>Xi</b>d (PCI:0000:41:00): 79, GPU has fallen&nbsp;off the bus.",
@@ -196,7 +201,12 @@ def test_same_events_in_every_framing_and_block_size(data: bytes, sizes: list[in
                     b"\r\n",
                     b"\r",
                     b"\x00",
+                    b"\x00" * 9000,
                     b"\x1b[1m",
+                    b"\x1b]0;title",
+                    b"\x1b(B",
+                    b"\x1b\\",
+                    b"\x1bP",
                     b"\xc2",
                     b"\xe2\x80",
                     b"\xa8",
@@ -278,6 +288,66 @@ def test_long_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     quiet[330] = LOUD[0]
     assert_same("\n".join(quiet).encode(), [1999, 64])
     assert_same(("a" * 150_000 + LOUD[0] + "\r" + "é" * 90_000 + "\r\n" + LOUD[1]).encode(), [1999])
+
+
+COLOURED = "\x1b[32mINFO\x1b[0m 05-12 06:00:01 [loggers.py:116] 3 running\x1b(B\x1b[m"
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.sampled_from([*QUIET, COLOURED, "\x00" * 300, *LOUD, *HIDDEN]), max_size=90),
+    st.integers(1, 4000),
+)
+def test_same_events_among_colours_and_nuls(messages: list[str], size: int) -> None:
+    """Coloured lines and NULs that hide nothing are passed over, and what they hide is not."""
+    quiet = [COLOURED, "\x00" * 40 + "quiet"] * 70
+    lines = [*quiet, *messages, *quiet]
+    assert_same("\n".join(stamped(n, line) for n, line in enumerate(lines)).encode(), [size])
+
+
+def test_colours_and_nuls_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A coloured log with a hole is read as little as one without either."""
+    lines = [stamped(number, COLOURED) for number in range(4000)]
+    lines[2000] = "\x00" * 500_000 + "\x00"
+    lines[2500] = "\x00word" * 5_000
+    lines[3000] = stamped(3000, HIDDEN[0])
+    given: list[int] = []
+    piece = regions.Piece
+    monkeypatch.setattr(
+        regions, "Piece", lambda line, data, on: given.append(len(data)) or piece(line, data, on)
+    )
+    reading = assert_same("\n".join(lines).encode(), [70_000])
+    assert [event.origin.line for event in reading.events] == [3001]
+    assert sum(given) < 30_000
+
+
+def test_line_numbers_behind_a_hole() -> None:
+    """NULs in place of text, between a carriage return and a line feed too, shift no number."""
+    text = "a\n" * 300 + "b\r" + "\0" * 90_000 + "\n" + "c\n" * 300 + "\0" * 5000 + LOUD[0]
+    reading = assert_same(text.encode(), [4096])
+    assert [event.origin.line for event in reading.events] == [len(text.splitlines())]
+
+
+@pytest.mark.parametrize("line", LOUD[:2])
+def test_message_over_a_cut_is_found_once(line: str) -> None:
+    """Wherever the cut in a very long line is, a message at it is found whole and once."""
+    for shift in range(len(line) + 3):
+        before = "word " * 30_000
+        data = before[: 8192 * 12 - shift] + line + " " + before
+        reading = assert_same(("quiet\n" * 300 + data).encode())
+        events = [event for event in reading.events if event.setting is not Setting.PROSE]
+        assert [(event.origin.line, event.count) for event in events] == [(301, 1)], shift
+        assert line.split("NVRM: ")[1].split(",")[0] in events[0].origin.text
+
+
+def test_very_long_line_of_hits_is_read_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only so many pieces of one line are read, a note says so, and the next line is read."""
+    monkeypatch.setattr(ingest, "_LONG_LINE_WORK", 400)
+    data = (LOUD[0] + " ") * 3000 + "\n" + LOUD[1]
+    reading = assert_same(data.encode())
+    assert reading.events[-1].origin.line == 2
+    assert sum(event.count for event in reading.events) < 1000
+    assert "line 1 is too long to be read to its end" in reading.input.notes
 
 
 def repeated(blocks: int) -> bytes:

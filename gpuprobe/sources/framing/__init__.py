@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from gpuprobe.clock import Stamp
 from gpuprobe.sources.framing import (
@@ -137,6 +138,14 @@ def _layers(text: str, outer: Sequence[Peeled] = ()) -> tuple[list[Peeled], str]
     return layers, text
 
 
+# An input's first lines are looked at three times: for its format, its kind and its events.
+_layers_of_short = lru_cache(512)(_layers)
+
+
+def _layers_of(text: str) -> tuple[list[Peeled], str]:
+    return _layers_of_short(text) if len(text) < 1024 else _layers(text)
+
+
 def _merge(layers: list[Peeled], message: str, line: int | None, raw: str) -> Record:
     stamps: list[Stamp] = []
     host = machine_id = boot_id = source = ref = None
@@ -182,7 +191,7 @@ def peel(line_no: int | None, text: str) -> list[Record]:
         text: The line without its end; controls are taken off here where they are left.
     """
     raw = strip_controls(text)
-    layers, rest = _layers(clean_html(raw) if "<" in raw or "&" in raw else raw)
+    layers, rest = _layers_of(clean_html(raw) if "<" in raw or "&" in raw else raw)
     return _records(layers, rest, line_no, raw)
 
 
@@ -238,7 +247,7 @@ def sniff(head_lines: Sequence[str]) -> str:
 
 
 def _outermost(text: str) -> str:
-    layers, _ = _layers(strip_controls(text))
+    layers, _ = _layers_of(strip_controls(text))
     return next((layer.format for layer in layers if layer.format), "text")
 
 
