@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gpuprobe.api import diagnose, diagnose_text, timelines
+    from gpuprobe.api import check, diagnose, diagnose_text, history, timelines
     from gpuprobe.diagnosis import Certainty, Diagnosis, Evidence, Kind, Role, Verdict
     from gpuprobe.errors import GpuprobeError
     from gpuprobe.identity import PciAddress
@@ -30,8 +30,10 @@ __all__ = [
     "Role",
     "Verdict",
     "__version__",
+    "check",
     "diagnose",
     "diagnose_text",
+    "history",
     "timelines",
 ]
 
@@ -46,8 +48,10 @@ _HOMES = {
     "Progress": "options",
     "Role": "diagnosis",
     "Verdict": "diagnosis",
+    "check": "api",
     "diagnose": "api",
     "diagnose_text": "api",
+    "history": "api",
     "timelines": "api",
 }
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +31,11 @@ class Stamp:
     def is_absolute(self) -> bool:
         """True when the stamp alone names one instant: year and zone are both known."""
         return self.wall is not None and self.wall.tzinfo is not None and self.year_known
+
+
+def now() -> Stamp:
+    """This moment by both clocks of this machine: what a live reading is stamped with."""
+    wall = datetime.now(UTC)
+    return Stamp(
+        wall.isoformat(timespec="milliseconds"), time.monotonic(), wall, resolution_s=0.001
+    )

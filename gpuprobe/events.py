@@ -173,7 +173,8 @@ class LossHinted(Event):
             `crash-dump`, `stuck-in-d3`, `all-ones` (a register reads back 0xffffffff),
             `smi-error` (ERR! or "GPU requires restart" style state of one GPU),
             `remove-busy` ("Attempting to remove device ... non-zero usage count"),
-            `smu-all-ones`, `bridge-error` (a sibling function or port died beside it).
+            `unavailable` (NVML's event 0x4000: lost, or its firmware hangs), `smu-all-ones`,
+            `bridge-error` (a sibling function or port died beside it).
     """
 
     what: str
@@ -413,7 +414,7 @@ class SystemDescribed(Event):
     Attributes:
         key: `driver`, `kernel`, `cmdline`, `chassis` (DMI line), `laptop`, `vm`, `wsl`,
             `container`, `egpu`, `riser`, `engine`, `engine-argv`, `framework`, `cuda`,
-            `open-module`, `aer-granted`, `aer-disabled`, `aspm`,
+            `open-module`, `power-cap` (set by nvidia-smi), `aer-granted`, `aer-disabled`, `aspm`,
             `hotplug-port` (what a port's slot can do).
         value: As printed.
     """
@@ -536,6 +537,9 @@ class GpuSampled(Event):
         power_w: Watts. limit_w: Watts. temp_c: Celsius. sm_clock_mhz: MHz. util_percent: Percent.
         link_gen: PCIe generation. link_width: Lanes. clocks_event_reasons: NVML's bit mask.
         lost: The row says `[GPU is lost]`.
+        memory_temp_c: Celsius. mem_clock_mhz: MHz. pstate: 0 (fastest) to 15.
+        memory_used_bytes: Bytes. memory_total_bytes: Bytes.
+        rx_bytes_per_s: PCIe to the GPU, bytes per second. tx_bytes_per_s: From it.
     """
 
     power_w: float | None = None
@@ -547,6 +551,89 @@ class GpuSampled(Event):
     link_width: int | None = None
     clocks_event_reasons: int | None = None
     lost: bool = False
+    memory_temp_c: float | None = None
+    mem_clock_mhz: float | None = None
+    pstate: int | None = None
+    memory_used_bytes: int | None = None
+    memory_total_bytes: int | None = None
+    rx_bytes_per_s: float | None = None
+    tx_bytes_per_s: float | None = None
+
+
+# --- Live sampling ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountersSampled(Event):
+    """Counter values of one device at one moment. Only rises mean something.
+
+    Attributes:
+        counters: Name and value: NVML's PCIe and ECC counters, AER counters of sysfs by their
+            file and name (`aer_dev_correctable.RxErr`), remapped rows.
+    """
+
+    counters: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerSampled(Event):
+    """The driver's own power samples since the last such event, about 10 ms apart.
+
+    Finer than polling, and far too coarse for the microsecond spikes that trip a supply.
+
+    Attributes:
+        samples: Seconds since 1970 by the driver's stamp, and watts; in order.
+    """
+
+    samples: tuple[tuple[float, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PresenceTested(Event):
+    """Somebody looked whether a device is still there.
+
+    Attributes:
+        directory: Its directory in sysfs exists.
+        config: `answers`, `all-ones`, `unreadable` or `not-asked` (asleep, or no permission).
+        driver: `answers`, `lost`, `silent` (no answer in time) or `not-asked`.
+    """
+
+    directory: bool
+    config: Literal["answers", "all-ones", "unreadable", "not-asked"]
+    driver: Literal["answers", "lost", "silent", "not-asked"] = "not-asked"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeStalled(Event):
+    """A call into the driver did not return in time: evidence, never a verdict.
+
+    Attributes:
+        call: The NVML call that hangs.
+        pid: The child's process id; tid: the thread's.
+        state: Process state from /proc (`D` uninterruptible, `R`, `S`), or "".
+        wchan: Kernel function it waits in, or "".
+        waited_s: Seconds since the call began.
+    """
+
+    call: str
+    pid: int
+    tid: int = 0
+    state: str = ""
+    wchan: str = ""
+    waited_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceChanged(Event):
+    """A live source started, stopped, was released, or lost messages.
+
+    Attributes:
+        name: The source.
+        what: `started`, `stopped`, `released`, `taken`, `gap`, `unavailable`.
+    """
+
+    name: str
+    what: str
 
 
 # --- Programs --------------------------------------------------------------------------------

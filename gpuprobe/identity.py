@@ -80,6 +80,8 @@ class PciAddress:
     @property
     def slot(self) -> PciAddress:
         """Function 0 of the same device: what a GPU with its sound and USB functions is called."""
+        if self.function == 0:
+            return self
         return PciAddress(self.domain, self.bus, self.device, 0, self.domain_assumed)
 
     def __str__(self) -> str:

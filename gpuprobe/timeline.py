@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import heapq
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import itemgetter
 from typing import TYPE_CHECKING, TypeVar, overload
 
 from gpuprobe.boot_numbers import number_boots
@@ -66,6 +69,9 @@ class Timeline:
     boots: dict[int, str] = field(default_factory=dict)
     _gpus: frozenset[PciAddress] | None = None
     _parents: dict[PciAddress, PciAddress] | None = None
+    _below: dict[PciAddress, tuple[PciAddress, ...]] = field(default_factory=dict)
+    _by_type: dict[type[Event], list[tuple[int, Event]]] | None = None
+    _kernel_inputs: list[str] | None = None
 
     def __post_init__(self) -> None:
         if not self.boots:
@@ -84,9 +90,17 @@ class Timeline:
 
     def of(self, *types: type[Event]) -> Iterator[Event]:
         """Events of these types whose words are evidence (a log's or a program's own)."""
-        for event in self.events:
-            if isinstance(event, types) and is_evidence(event):
-                yield event
+        # Rules ask many times for few types among thousands of samples.
+        if self._by_type is None:
+            self._by_type = defaultdict(list)
+            for place, event in enumerate(self.events):
+                if is_evidence(event):
+                    self._by_type[type(event)].append((place, event))
+        chosen = [found for kind, found in self._by_type.items() if issubclass(kind, types)]
+        if len(chosen) == 1:
+            yield from (event for _, event in chosen[0])
+        else:
+            yield from (event for _, event in heapq.merge(*chosen, key=itemgetter(0)))
 
     def all_of(self, *types: type[E]) -> Iterator[E]:
         """Events of these types, prose and code included."""
@@ -212,6 +226,8 @@ class Timeline:
         """GPUs that lines show to lie below `port`, in order of address."""
         if port is None:
             return ()
+        if port in self._below:
+            return self._below[port]
         parents = self.parents()
         below = []
         for gpu in self.gpus():
@@ -223,7 +239,8 @@ class Timeline:
                 if here == port:
                     below.append(gpu)
                     break
-        return tuple(sorted(below))
+        self._below[port] = tuple(sorted(below))
+        return self._below[port]
 
     def concerns(self, event: Event, gpu: PciAddress | None) -> bool:
         """Whether an event is about this GPU or a port above it, or about no device in particular.
@@ -270,17 +287,20 @@ class Timeline:
 
     def kernel_inputs(self) -> list[str]:
         """Paths of the inputs that hold kernel messages, in order."""
+        if self._kernel_inputs is not None:
+            return self._kernel_inputs
         found = {
             event.origin.input
             for event in self.events
             if is_evidence(event)
             and (event.source == "kernel" or isinstance(event, _KERNEL_EVENTS))
         }
-        return [
+        self._kernel_inputs = [
             item.path
             for item in self.inputs
             if item.path in found or item.format in _KERNEL_FORMATS
         ]
+        return self._kernel_inputs
 
     def has_kernel_log(self) -> bool:
         """Whether any input holds kernel messages."""
@@ -364,5 +384,12 @@ def _broadcasts(events: Sequence[Event]) -> Iterator[tuple[PciAddress, PciAddres
 
 def _close(first: Event, second: Event) -> bool:
     """Whether two lines of one input can belong to one report."""
-    gap = (second.origin.line or 0) - (first.origin.line or 0)
-    return first.origin.input == second.origin.input and 0 <= gap <= 24
+    if first.origin.input != second.origin.input:
+        return False
+    if first.origin.line is None or second.origin.line is None:
+        # Lines that were read as they came have no number, but the kernel's own clock.
+        at, later = first.stamp, second.stamp
+        if at is None or later is None or at.monotonic_s is None or later.monotonic_s is None:
+            return True
+        return 0 <= later.monotonic_s - at.monotonic_s <= SAME_MOMENT_S
+    return 0 <= second.origin.line - first.origin.line <= 24

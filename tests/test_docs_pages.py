@@ -44,4 +44,4 @@ def test_no_stale_page():
         for folder in ("rules", "catalogue")
         for path in (DOCS / folder).glob("*.md")
     }
-    assert there == set(PAGES)
+    assert there == {name for name in PAGES if "/" in name}

@@ -19,6 +19,9 @@ from gpuprobe.errors import GpuprobeError
 
 COMMANDS = {
     "diagnose": "Tell from saved logs what failed, and prove it.",
+    "watch": "Watch the GPUs and their bus live: power, heat, clocks, links, events.",
+    "check": "Is this machine fit to run, and would the next loss be provable?",
+    "history": "A row a boot: losses, resets, hangs, unclean ends, what changed.",
     "explain": "Say what a code or a verdict kind means, with its source.",
 }
 """Command name to the line that `gpuprobe --help` shows for it."""

@@ -65,7 +65,7 @@ class TerminalReporter:
         """See `Reporter.render`."""
         lines = self._brief(diagnosis) if self.quiet else self._whole(diagnosis)
         if self.colour:
-            _write_coloured(lines, out)
+            write_coloured(lines, out)
         else:
             out.writelines(f"{text}\n" for text, _ in lines)
 
@@ -241,7 +241,8 @@ def _verdict_style(verdict: Verdict) -> str:
     return "bold yellow" if verdict.certainty is None else "bold red"
 
 
-def _write_coloured(lines: Iterable[Line], out: TextIO) -> None:
+def write_coloured(lines: Iterable[Line], out: TextIO) -> None:
+    """Write styled lines with colour, whatever `out` is."""
     from rich.console import Console
     from rich.text import Text
 

@@ -48,6 +48,17 @@ def came_back(timeline: Timeline, event: Event, gpu: PciAddress | None) -> bool:
     return False
 
 
+def answered_again(timeline: Timeline, event: Event) -> DeviceChanged | None:
+    """The reading by which a silent device answered within `CAME_BACK_S`, or None."""
+    for change in timeline.of(DeviceChanged):
+        if change.what != "answered" or change.device is None or event.device is None:
+            continue
+        gap = timeline.seconds_between(event, change)
+        if change.device.slot == event.device.slot and gap is not None and 0 < gap <= CAME_BACK_S:
+            return change
+    return None
+
+
 def asked_for(timeline: Timeline, event: Event, device: PciAddress | None) -> bool:
     """Whether somebody removed, unbound or reset the device shortly before `event`."""
     for act in timeline.of(AdminActed):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC
 
 from gpuprobe.diagnosis import Certainty, Kind, Role
-from gpuprobe.events import Event, Setting, XidReported
+from gpuprobe.events import Event, ProbeStalled, Setting, XidReported
 from gpuprobe.identity import PciAddress
 from gpuprobe.timeline import Timeline
 
@@ -127,3 +127,9 @@ def times(count: int) -> str:
 def total(events: Iterable[Event]) -> int:
     """How many lines the events stand for, counted repeats included."""
     return sum(event.count for event in events)
+
+
+def stall_words(stall: ProbeStalled) -> str:
+    """What a call that does not return is worth, in one clause."""
+    held = ", and the kernel holds the process (state D)" if stall.state == "D" else ""
+    return f"a call into the driver did not return in {stall.waited_s:.1f} s{held}"

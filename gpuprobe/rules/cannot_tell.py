@@ -3,8 +3,8 @@
 When:
     A CUDA error that a lost GPU and a faulty program print alike (719, 999, 46, 100, 101, 3, 304);
     an engine that died without saying why; nvidia-smi without a handle for a GPU; an Xid whose
-    meaning is not known; a device-lost error of Vulkan or Direct3D; or only somebody's own words
-    about an Xid or a loss.
+    meaning is not known; a device-lost error of Vulkan or Direct3D; a call into the driver that
+    does not return; or only somebody's own words about an Xid or a loss.
 
 What it is worth:
     It is an honest answer. It comes with the one command whose output would settle the matter.
@@ -24,10 +24,12 @@ from gpuprobe.events import (
     Event,
     GpuHung,
     GpuLostReported,
+    GpuSampled,
     HostFaulted,
     LossHinted,
     NvmlReturned,
     OtherFailed,
+    ProbeStalled,
     ProfilerSeen,
     ProseMentioned,
     XidReported,
@@ -35,7 +37,7 @@ from gpuprobe.events import (
 from gpuprobe.lazy_regex import regex
 from gpuprobe.rules import xids
 from gpuprobe.rules.absence import asked_for
-from gpuprobe.rules.base import Finding, Rule, moment
+from gpuprobe.rules.base import Finding, Rule, moment, stall_words
 from gpuprobe.rules.gpu_hang import API_DRIVERS
 from gpuprobe.timeline import Timeline
 
@@ -64,7 +66,7 @@ def _failures(timeline: Timeline) -> Iterator[tuple[Event, str]]:
                 yield event, f"{code} “{event.message}”, which a healthy GPU can give too"
             case LossHinted(what=what) if what != "crash-dump":
                 yield event, "words that go with a lost GPU and do not prove it"
-            case NvmlReturned():
+            case NvmlReturned() if not _went_on(timeline, event):
                 yield event, f"NVML answered {event.name}"
             case DriverUnusable():
                 yield event, "no usable GPU, for a reason that is not named"
@@ -76,6 +78,8 @@ def _failures(timeline: Timeline) -> Iterator[tuple[Event, str]]:
                 yield event, "a PCI device that does not answer and may be a GPU"
             case AerReported(severity="fatal", driver="pcieport") if _ends_nowhere(timeline, event):
                 yield event, "a fatal error at a port; what sits below it is not among the inputs"
+            case ProbeStalled() if not _went_on(timeline, event):
+                yield event, stall_words(event)
             case EngineChanged(what=what) if what in DEADLY:
                 yield event, "the engine stopped working"
             case OtherFailed(what=what, where=where) if where in DISPLAY and WAITS.search(what):
@@ -84,6 +88,15 @@ def _failures(timeline: Timeline) -> Iterator[tuple[Event, str]]:
                 yield event, "an error on the GPU's side"
             case _:
                 continue
+
+
+def _went_on(timeline: Timeline, event: ProbeStalled | NvmlReturned) -> bool:
+    """Whether the device was sampled afterwards: the call came back late, or its error passed."""
+    return any(
+        event.device in (None, sample.device)
+        and (timeline.seconds_between(event, sample) or 0.0) > 0
+        for sample in timeline.of(GpuSampled)
+    )
 
 
 def _left_over(timeline: Timeline) -> list[tuple[Event, str]]:

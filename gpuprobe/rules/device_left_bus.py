@@ -36,11 +36,19 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from gpuprobe.diagnosis import Certainty, Kind, Role
-from gpuprobe.events import Event, FirmwareFaulted, LinkStateReported, Setting, XidReported
+from gpuprobe.events import (
+    Event,
+    FirmwareFaulted,
+    LinkStateReported,
+    PresenceTested,
+    ProbeStalled,
+    Setting,
+    XidReported,
+)
 from gpuprobe.identity import PciAddress
 from gpuprobe.rules import loss_signs
-from gpuprobe.rules.absence import asked_for
-from gpuprobe.rules.base import RM_STATUS_LOST, Finding, Rule, gpu_name, moment
+from gpuprobe.rules.absence import CAME_BACK_S, asked_for
+from gpuprobe.rules.base import RM_STATUS_LOST, Finding, Rule, gpu_name, moment, stall_words
 from gpuprobe.rules.loss_signs import Sign, Test
 from gpuprobe.timeline import Timeline
 
@@ -61,6 +69,9 @@ def find(timeline: Timeline) -> Sequence[Finding]:
         if not asked_for(timeline, sign.event, sign.device)
     ]
     _join_nameless(by_gpu)
+    for key, signs in by_gpu.items():
+        if isinstance(key, PciAddress) and signs:
+            signs.extend(list(loss_signs.presence(timeline, key, signs)))
     findings = [_finding(timeline, signs) for signs in by_gpu.values() if signs]
     if findings:
         for finding in findings:
@@ -133,8 +144,19 @@ def _certainty(signs: Sequence[Sign], device: PciAddress | None) -> Certainty:
 
 def _config_answers(
     timeline: Timeline, root: Event, device: PciAddress | None
-) -> LinkStateReported | None:
-    """A reading of the GPU's own link after the loss and before the next boot."""
+) -> LinkStateReported | PresenceTested | None:
+    """A reading of the GPU's own config space after the loss and before the next boot."""
+    tested = [
+        test
+        for test in timeline.of(PresenceTested)
+        if device is not None
+        and test.device is not None
+        and test.device.slot == device
+        and timeline.same_run(test, root)
+        and (timeline.seconds_between(root, test) or 0.0) > 0
+    ]
+    if tested and tested[-1].directory and tested[-1].config == "answers":
+        return tested[-1]
     for event in timeline.of(LinkStateReported):
         if (
             event.what == "sampled"
@@ -169,6 +191,11 @@ def _summary(finding: Finding, tests: set[Test], answers: bool) -> str:
 def _add_support(
     timeline: Timeline, finding: Finding, support: Sequence[Sign], *, alone: bool
 ) -> None:
+    for stall in timeline.of(ProbeStalled):
+        gap = timeline.seconds_between(finding.root, stall)
+        here = stall.device is None or stall.device.slot == finding.device
+        if here and gap is not None and abs(gap) <= CAME_BACK_S:
+            finding.cite(Role.SUPPORT, [stall], stall_words(stall))
     for sign in support:
         device = sign.device.slot if sign.device else None
         if (device is None and alone) or (device is not None and device == finding.device):

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -21,14 +21,15 @@ from gpuprobe.events import (
     GpuLostReported,
     LinkStateReported,
     LossHinted,
+    PresenceTested,
     SlotChanged,
     XidReported,
 )
 from gpuprobe.identity import PciAddress
 from gpuprobe.rules import xids
-from gpuprobe.rules.absence import came_back
+from gpuprobe.rules.absence import CAME_BACK_S, answered_again, came_back
 from gpuprobe.rules.base import LOST_XID, RM_STATUS_LOST
-from gpuprobe.timeline import Timeline
+from gpuprobe.timeline import SAME_MOMENT_S, Timeline
 
 
 class Test(StrEnum):
@@ -104,14 +105,17 @@ def _config_signs(timeline: Timeline) -> Iterator[Sign]:
     for event in timeline.of(ConfigSpaceUnreadable):
         if not timeline.is_gpu(event.device) or event.how == "waiting":
             continue
-        if event.how == "all-ones" and _suspended(timeline, event):
+        ones = event.how == "all-ones"
+        if ones and (_suspended(timeline, event) or answered_again(timeline, event)):
             continue
-        asleep = event.from_state in ("D3cold", "D3hot") or event.how == "all-ones"
+        awake = ones and _was_awake(timeline, event)
+        asleep = event.from_state in ("D3cold", "D3hot") or (ones and not awake)
         strength = Certainty.LIKELY if asleep else Certainty.CONFIRMED
         says = {
             "power-state": "config space reads all ones",
             "not-ready": "the device did not come back after a reset",
-            "all-ones": "config space reads all ones (or the card is powered down)",
+            "all-ones": "config space reads all ones"
+            + (" (or the card is powered down)" if asleep else ", and the device is not asleep"),
         }[event.how]
         yield Sign(event, event.device, Test.CONFIG, strength, says, "config")
     for aer in timeline.of(AerReported):
@@ -135,6 +139,34 @@ def _suspended(timeline: Timeline, event: Event) -> bool:
         and timeline.same_run(change, event)
         for change in timeline.of(DeviceChanged)
     )
+
+
+def _was_awake(timeline: Timeline, event: Event) -> bool:
+    """Whether a live probe looked at the power state first, and read all ones none the less."""
+    return any(
+        test.config == "all-ones"
+        and test.device == event.device
+        and (gap := timeline.seconds_between(test, event)) is not None
+        and abs(gap) <= SAME_MOMENT_S
+        for test in timeline.of(PresenceTested)
+    )
+
+
+def presence(timeline: Timeline, device: PciAddress, signs: Sequence[Sign]) -> Iterator[Sign]:
+    """What tests of presence add to a loss that something else shows."""
+    silent = any(isinstance(sign.event, ConfigSpaceUnreadable) for sign in signs)
+    for test in timeline.of(PresenceTested):
+        if test.device is None or test.device.slot != device:
+            continue
+        gaps = [timeline.seconds_between(sign.event, test) for sign in signs]
+        if not any(gap is not None and abs(gap) <= CAME_BACK_S for gap in gaps):
+            continue
+        if not test.directory:
+            says = "its directory in sysfs is gone"
+            yield Sign(test, device, Test.DIRECTORY, Certainty.LIKELY, says, "presence")
+        elif test.config == "all-ones" and not silent and not answered_again(timeline, test):
+            says = "config space reads all ones, and the device is not asleep"
+            yield Sign(test, device, Test.CONFIG, Certainty.CONFIRMED, says, "presence")
 
 
 def _link_signs(timeline: Timeline) -> Iterator[Sign]:
@@ -192,6 +224,7 @@ def supports(timeline: Timeline) -> Iterator[Sign]:
         "crash-dump": "the driver wrote a crash dump",
         "bridge-error": "another function of the card died with it",
         "smi-error": "nvidia-smi shows an error in place of a reading",
+        "unavailable": "NVML's event says that the GPU is unavailable",
     }
     for event in timeline.of(LossHinted):
         if event.what in words and not (event.what == "rc-all-channels" and event.xid != LOST_XID):

@@ -10,7 +10,7 @@ from gpuprobe.diagnosis import Certainty, Kind, Role
 from gpuprobe.events import XidReported
 from gpuprobe.identity import PciAddress
 from gpuprobe.rules.base import Finding, certainty_of, gpu_name, moment, times, total
-from gpuprobe.timeline import Timeline
+from gpuprobe.timeline import SAME_MOMENT_S, Timeline
 
 DeviceKey = tuple[PciAddress | None, str | None]
 
@@ -29,7 +29,7 @@ def by_device(
     """The wanted Xids, grouped by GPU; a UUID is resolved to an address where a line joins them."""
     groups: dict[DeviceKey, list[XidReported]] = defaultdict(list)
     for event in timeline.of(XidReported):
-        if not wanted(event):
+        if not wanted(event) or _said_twice(timeline, event):
             continue
         device, uuid = event.device, event.uuid
         if device is None and uuid is not None:
@@ -37,6 +37,19 @@ def by_device(
             device = known.pci if known else None
         groups[(device.slot if device else None, None if device else uuid)].append(event)
     return groups
+
+
+def _said_twice(timeline: Timeline, event: XidReported) -> bool:
+    """Whether NVML repeats an Xid that the kernel log has with more words."""
+    if event.via != "nvml":
+        return False
+    return any(
+        other.via != "nvml"
+        and other.code == event.code
+        and (None in (other.device, event.device) or other.device == event.device)
+        and abs(timeline.seconds_between(event, other) or 0.0) <= SAME_MOMENT_S
+        for other in timeline.of(XidReported)
+    )
 
 
 def certainty_for(events: Iterable[XidReported]) -> Certainty:

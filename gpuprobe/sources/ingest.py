@@ -167,7 +167,7 @@ class Ingest:
                     self._read_record(records, index)
 
     def _read_record(self, records: Sequence[Record], index: int) -> None:
-        found = self._find(records, index)
+        found = self.find(records, index)
         kept = [self._keep(pattern_id, event, records[index]) for pattern_id, event in found]
         if self._learns and _is_alone(records, index):
             self._repeats.learn(records[index], kept)
@@ -212,7 +212,13 @@ class Ingest:
         if self._line_work > _LONG_LINE_WORK:
             self._notes.append(f"line {record.line} is too long to be read to its end")
 
-    def _find(self, records: Sequence[Record], index: int) -> list[tuple[str, Event]]:
+    def find(self, records: Sequence[Record], index: int) -> list[tuple[str, Event]]:
+        """What one record says, each event with the id of its pattern; nothing is remembered.
+
+        Args:
+            records: It and its neighbours, `Window.REACH` either side where there are as many.
+            index: Which one.
+        """
         for window, least_end, most_start in self._attempts(records, index):
             if found := list(self._match(_MACHINE, window, least_end, most_start)):
                 return [(pattern_id, event) for pattern_id, event, _ in found]

@@ -6,11 +6,15 @@ Nothing here needs root. What may not be read is a value with the reason and wha
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
+from gpuprobe.reading import Known, Reason, Unavailable
+from gpuprobe.sources.kmsg import KMSG, kmsg_access, open_kmsg, read_kmsg
 from gpuprobe.sources.raw_input import RawInput, UnreadableInput
 from gpuprobe.sources.unpack import BLOCK, Blocks
 
@@ -19,8 +23,6 @@ KERNEL = "journal:kernel"
 
 UNITS = "journal:units"
 """Path under which the journal's other lines, around an incident, are cited."""
-
-KMSG = Path("/dev/kmsg")
 
 _ACCESS = "Run it with sudo, or join the group: sudo usermod -aG systemd-journal $USER"
 
@@ -48,6 +50,127 @@ def unit_inputs(since: datetime, until: datetime) -> Iterator[RawInput | Unreada
         window = [f"--since=@{since.timestamp():.0f}", f"--until=@{until.timestamp():.0f}"]
         others = [f"_TRANSPORT={kind}" for kind in ("stdout", "syslog", "journal")]
         yield _journal(UNITS, [*window, *others])
+
+
+BOOT_LINES = 50_000
+"""Newest kernel lines that are read of one boot: about a second's work. More is a flood of one
+message, and its end tells what it came to."""
+
+
+def boot_inputs(boot: int, *, kmsg: Path = KMSG) -> Iterator[RawInput | UnreadableInput]:
+    """One boot's newest kernel messages, and how it was shut down.
+
+    Args:
+        boot: 0 this one, -1 the one before it, and so on.
+        kmsg: Where the kernel's ring buffer is read, for what the journal lacks of this boot.
+    """
+    if shutil.which("journalctl") is None:
+        yield UnreadableInput(KERNEL, "journalctl is not installed")
+        whole = False
+    else:
+        journal = _journal(
+            KERNEL, [_FIELDS, f"--lines={BOOT_LINES}", f"--boot={boot}", "_TRANSPORT=kernel"]
+        )
+        yield journal
+        whole = not journal.notes
+        if whole and boot != 0:
+            yield _journal(UNITS, [_FIELDS, f"--boot={boot}", *_SHUTDOWN])
+    if boot == 0 and not whole:
+        yield _ring_buffer(kmsg)
+
+
+def history_inputs() -> Iterator[RawInput | UnreadableInput]:
+    """The kernel's messages of all boots that are kept, how each was shut down, and power caps."""
+    if shutil.which("journalctl") is None:
+        yield UnreadableInput(KERNEL, "journalctl is not installed", "Keep a systemd journal.")
+        return
+    yield _journal(KERNEL, [_FIELDS, "_TRANSPORT=kernel"])
+    yield _journal(UNITS, [_FIELDS, *_SHUTDOWN, "+", "_COMM=nvidia-smi"])
+
+
+_SHUTDOWN = (
+    "MESSAGE_ID=98268866d1d54a499c4e98921d93bc40",  # logind: the system will power off, reboot
+    "+",
+    *(f"UNIT={target}.target" for target in ("shutdown", "reboot", "poweroff", "halt")),
+)
+"""Journal matches for the lines of a shutdown in order. Source: systemd's catalog and units."""
+
+
+_FIELDS = "--output-fields=" + ",".join(
+    (
+        "MESSAGE",
+        "SYSLOG_IDENTIFIER",
+        "_BOOT_ID",
+        "_COMM",
+        "_HOSTNAME",
+        "_MACHINE_ID",
+        "_PID",
+        "_SOURCE_MONOTONIC_TIMESTAMP",
+        "_SOURCE_REALTIME_TIMESTAMP",
+        "_TRANSPORT",
+    )
+)
+"""What the framing reads of an entry: the rest costs more than it tells on a long boot."""
+
+
+def list_boots() -> Known[list[JournalBoot]] | Unavailable:
+    """The boots that the journal keeps, oldest first."""
+    import subprocess  # only where it is needed: saved logs would wait for it
+
+    program = shutil.which("journalctl")
+    if program is None:
+        return Unavailable(Reason.NOT_THERE, "journalctl is not installed")
+    try:
+        done = subprocess.run(  # noqa: S603 - fixed program, no shell, arguments of our own
+            [program, "--list-boots", "--no-pager", "--quiet"],
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "LC_ALL": "C", "TZ": "UTC"},
+            timeout=60,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Unavailable(Reason.FAILED, f"journalctl --list-boots: {error}")
+    boots = parse_boots(done.stdout.decode("utf-8", "replace"))
+    if boots:
+        return Known(boots)
+    said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    if any("ermission" in line or "not seeing" in line for line in said):
+        return Unavailable(Reason.NOT_PERMITTED, said[-1], _ACCESS)
+    return Unavailable(Reason.NOT_THERE, said[-1] if said else "the journal keeps no boot")
+
+
+@dataclass(frozen=True, slots=True)
+class JournalBoot:
+    """A boot as the journal lists it.
+
+    Attributes:
+        boot_id: 32 hex digits. first: Its first entry, UTC. last: Its last entry, UTC.
+    """
+
+    boot_id: str
+    first: datetime
+    last: datetime
+
+
+_BOOT = re.compile(
+    r"^\s*-?\d+ (?P<id>[0-9a-f]{32}) \w{3} (?P<first>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) UTC\W+"
+    r"\w{3} (?P<last>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) UTC",
+    re.MULTILINE,
+)
+
+
+def parse_boots(text: str) -> list[JournalBoot]:
+    """What `journalctl --list-boots` prints with TZ=UTC, oldest first; unknown lines are left."""
+    found = [
+        JournalBoot(match["id"], _utc(match["first"]), _utc(match["last"]))
+        for match in _BOOT.finditer(text)
+    ]
+    return sorted(found, key=lambda boot: boot.first)
+
+
+def _utc(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
 def _journal(path: str, arguments: list[str]) -> RawInput:
@@ -101,34 +224,24 @@ def _run(arguments: list[str], notes: list[str]) -> Blocks:
 
 
 def _ring_buffer(kmsg: Path) -> RawInput | UnreadableInput:
-    hint = "Run it with sudo; in a container, give it /dev/kmsg or the host's log files."
-    try:
-        descriptor = os.open(kmsg, os.O_RDONLY | os.O_NONBLOCK)
-    except OSError as error:
-        return UnreadableInput(str(kmsg), error.strerror or str(error), hint)
-    os.close(descriptor)
+    access = kmsg_access(kmsg)
+    if isinstance(access, Unavailable):
+        return UnreadableInput(str(kmsg), access.detail, access.hint)
     return RawInput(str(kmsg), kmsg.name, lambda raw: _records(kmsg, raw.notes), format="kmsg")
 
 
 def _records(kmsg: Path, notes: list[str]) -> Blocks:
     """Records of this boot, oldest first, until there is no more for now."""
     try:
-        descriptor = os.open(kmsg, os.O_RDONLY | os.O_NONBLOCK)
+        descriptor = open_kmsg(kmsg)
     except OSError as error:
         notes.append(f"could not be read ({error.strerror})")
         return
     try:
-        while True:
-            try:
-                record = os.read(descriptor, 8192)
-            except BrokenPipeError:
-                # The oldest records were overwritten while reading; the next read goes on.
+        for record in read_kmsg(descriptor):
+            if record is None:
                 notes.append("the kernel's buffer wrapped: its oldest lines are lost")
-                continue
-            except (BlockingIOError, PermissionError, OSError):
-                return
-            if not record:
-                return
-            yield record
+            else:
+                yield record
     finally:
         os.close(descriptor)

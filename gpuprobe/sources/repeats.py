@@ -54,7 +54,7 @@ class Collector:
 
     def add(self, pattern_id: str, event: Event) -> object:
         """Take an event; what comes back is its shape."""
-        shape = self._shape(pattern_id, event)
+        shape = self.shape(pattern_id, event)
         if self._seen[shape] < REPEATS_KEPT:
             self._seen[shape] += 1
             self._last[shape] = len(self.events)
@@ -77,7 +77,8 @@ class Collector:
         self.events[place] = dataclasses.replace(kept, count=kept.count + times, last=last)
 
     @staticmethod
-    def _shape(pattern_id: str, event: Event) -> object:
+    def shape(pattern_id: str, event: Event) -> object:
+        """What makes two events repeats of one another."""
         code = getattr(event, "code", None)
         what = getattr(event, "what", None)
         words = _DIGITS.sub("0", event.origin.text[-120:]) if code is None and what is None else ""

@@ -11,6 +11,7 @@ from gpuprobe.events import (
     AerReported,
     CollectiveFailed,
     ConfigSpaceUnreadable,
+    CountersSampled,
     CudaFailed,
     DeviceChanged,
     DpcTriggered,
@@ -19,12 +20,14 @@ from gpuprobe.events import (
     Event,
     FirmwareFaulted,
     GpuLostReported,
+    GpuSampled,
     HostFaulted,
     LinkStateReported,
     LossHinted,
     NvmlReturned,
     OtherFailed,
     PowerReported,
+    PowerSampled,
     ProcessCrashed,
     ProfilerSeen,
     SlotChanged,
@@ -77,6 +80,9 @@ CLEAN_UP_XIDS = frozenset({45, 154})
 PRECURSORS = (AerReported, DpcTriggered, PowerReported, SlotChanged, ThermalReported)
 """Events that can lead up to a loss."""
 
+LEAD_UP = (*PRECURSORS, ConfigSpaceUnreadable, CountersSampled)
+"""What can lead up to a loss where a finding cites it; most readings of counters say nothing."""
+
 _LIFE = {
     "worker-exited": "a worker of the engine exited",
     "engine-dead": "the engine died",
@@ -94,6 +100,8 @@ def add_consequences(timeline: Timeline, lead: Finding, others: Sequence[Finding
     claimed = {id(event) for finding in (lead, *others) for event in finding.events()}
     loss = lead.kind is Kind.DEVICE_LEFT_BUS
     for event in timeline.events:
+        if isinstance(event, GpuSampled | CountersSampled | PowerSampled):
+            continue  # thousands of them, and none follows from anything
         if id(event) in claimed or not is_evidence(event):
             continue
         if isinstance(event, ProfilerSeen):
@@ -104,6 +112,8 @@ def add_consequences(timeline: Timeline, lead: Finding, others: Sequence[Finding
             continue
         before = timeline.precedes(event, anchor)
         if before and came_before(timeline, event, anchor):
+            if isinstance(event, ThermalReported) and event.what == "reading" and not event.temp_c:
+                continue  # a limit alone
             if loss and isinstance(event, PRECURSORS) and timeline.concerns(event, lead.device):
                 lead.cite(Role.PRECURSOR, [event], "before the loss")
             continue

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuprobe.diagnosis import Kind, Role
-from gpuprobe.events import Event
+from gpuprobe.events import Event, ProbeStalled
 from gpuprobe.rules.base import Cited, Finding
 from gpuprobe.timeline import Timeline
-from gpuprobe.verdict.consequences import PRECURSORS, meaning_of
+from gpuprobe.verdict.consequences import LEAD_UP, meaning_of
 from gpuprobe.verdict.sequence import anchor_of, came_before
 
 _PROGRAM_ENDS = frozenset({Kind.PROCESS_CRASH, Kind.COLLECTIVE_TIMEOUT, Kind.CANNOT_TELL})
@@ -19,6 +19,11 @@ _GPU_FAILS = _PROGRAM_ENDS | {Kind.APPLICATION_FAULT, Kind.DRIVER_UNUSABLE, Kind
 
 _LEADS_TO_LOSS = frozenset({Kind.POWER, Kind.THERMAL, Kind.PCIE_LINK_ERRORS, Kind.HOST_RESET})
 """What may come before a loss and is told with it."""
+
+_HANGS_CALLS = frozenset(
+    {Kind.DEVICE_LEFT_BUS, Kind.GPU_FIRMWARE_HANG, Kind.GPU_HANG, Kind.DRIVER_UNUSABLE}
+)
+"""Faults that make calls into the driver hang."""
 
 _PASSING = frozenset(
     {
@@ -74,12 +79,13 @@ def fold(timeline: Timeline, ranked: Sequence[Finding]) -> list[Finding]:
 
 
 def _cite_folded(timeline: Timeline, cause: Finding, finding: Finding, cited: Cited) -> None:
-    if cited.role is Role.CONTEXT:
-        cause.cite(Role.CONTEXT, [cited.event], cited.says)
+    if cited.role is Role.CONTEXT or isinstance(cited.event, ProbeStalled):
+        role = Role.CONTEXT if cited.role is Role.CONTEXT else Role.SUPPORT
+        cause.cite(role, [cited.event], cited.says)
         return
     anchor = anchor_of(timeline, cause, cited.event) or cause.root
     before = timeline.precedes(cited.event, anchor)
-    lead_up = isinstance(cited.event, PRECURSORS)
+    lead_up = isinstance(cited.event, LEAD_UP)
     if before and lead_up:
         cause.cite(Role.PRECURSOR, [cited.event], cited.says)
     elif cause.kind is Kind.DEVICE_LEFT_BUS and came_before(timeline, cited.event, anchor):
@@ -105,6 +111,9 @@ def _explains(timeline: Timeline, cause: Finding, finding: Finding) -> bool:
         if not precursor:
             return False
         anchor = cause.root
+    # A call that hangs is often the first sign of what shows itself later.
+    if isinstance(finding.root, ProbeStalled) and cause.kind in _HANGS_CALLS:
+        return finding.root.device in (None, cause.device) or cause.device is None
     later = not came_before(timeline, finding.root, anchor)
     same_device = finding.device is None or cause.device in (None, finding.device)
     if precursor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuprobe.derive import window_before
 from gpuprobe.diagnosis import Kind, NotChecked, RuledOut
 from gpuprobe.events import (
     ConfigSpaceUnreadable,
@@ -13,6 +14,8 @@ from gpuprobe.events import (
     GpuSampled,
     LinkStateReported,
     OomKilled,
+    PowerSampled,
+    PresenceTested,
     ThermalReported,
     XidReported,
 )
@@ -32,7 +35,7 @@ def ruled_out(timeline: Timeline, finding: Finding) -> Iterator[RuledOut]:
         for event in timeline.of(GpuSampled)
         if not event.lost and (event.device is None or event.device.slot == finding.device)
     ]
-    yield from _over_power(samples)
+    yield from _over_power(timeline, finding, samples)
     yield from _core_heat(timeline, samples)
     if timeline.has_kernel_log():
         yield from _memory(timeline, finding)
@@ -60,23 +63,43 @@ def _kernel_inputs(timeline: Timeline) -> str:
     return ", ".join(timeline.kernel_inputs()[:3])
 
 
-def _over_power(samples: list[GpuSampled]) -> Iterator[RuledOut]:
+def _over_power(
+    timeline: Timeline, finding: Finding, samples: list[GpuSampled]
+) -> Iterator[RuledOut]:
     drawn = [sample.power_w for sample in samples if sample.power_w is not None]
     limits = [sample.limit_w for sample in samples if sample.limit_w is not None]
-    if drawn and limits and max(drawn) < min(limits):
-        yield RuledOut(
-            kind=Kind.POWER,
-            why=(
-                f"no sustained over-power: at most {max(drawn):g} W of {min(limits):g} W; "
-                "spikes shorter than a sample are not seen by any software"
-            ),
-            figures={
-                "power_w_max": max(drawn),
-                "limit_w": min(limits),
-                "samples": len(drawn),
-                "source": samples[0].origin.input,
-            },
-        )
+    fine = [
+        watts
+        for event in timeline.of(PowerSampled)
+        if event.device is None or event.device.slot == finding.device
+        for _, watts in event.samples
+    ]
+    if not drawn or not limits or max(drawn) >= min(limits) or max(fine, default=0) >= min(limits):
+        return
+    figures = {"power_w_max": max(drawn), "limit_w": min(limits), "samples": len(drawn)}
+    apart = ""
+    if interval_s := _interval_s(timeline, samples):
+        figures["interval_ms"] = round(interval_s * 1000)
+        apart = f", read every {interval_s * 1000:.0f} ms"
+    if fine:
+        figures["driver_power_w_max"] = max(fine)
+        figures["driver_samples"] = len(fine)
+        apart += f" (the driver's own samples, about 10 ms apart: at most {max(fine):g} W)"
+    yield RuledOut(
+        kind=Kind.POWER,
+        why=(
+            f"no sustained over-power: at most {max(drawn):g} W of {min(limits):g} W{apart}; "
+            "spikes shorter than a sample are not seen by any software"
+        ),
+        figures={**figures, "source": samples[0].origin.input},
+    )
+
+
+def _interval_s(timeline: Timeline, samples: list[GpuSampled]) -> float | None:
+    """Seconds between two samples at the end of the run, or None where their times are unknown."""
+    times = [at.timestamp() for sample in samples if (at := timeline.at(sample)) is not None]
+    window = window_before(times, times[-1], 120.0) if times else None
+    return 1.0 / window.rate_hz if window else None
 
 
 def _core_heat(timeline: Timeline, samples: list[GpuSampled]) -> Iterator[RuledOut]:
@@ -175,7 +198,7 @@ def not_checked(timeline: Timeline, finding: Finding | None) -> Iterator[NotChec
             ),
         )
     asked = "config-alive" in finding.tags or any(
-        isinstance(event, ConfigSpaceUnreadable) for event in finding.events()
+        isinstance(event, ConfigSpaceUnreadable | PresenceTested) for event in finding.events()
     )
     if finding.kind is Kind.DEVICE_LEFT_BUS and not asked:
         pci = str(finding.device) if finding.device else "BUS:DEVICE.FUNCTION"

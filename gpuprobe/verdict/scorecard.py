@@ -9,14 +9,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
+from statistics import median
 
 from gpuprobe.catalog.causes import cause_rules, cause_texts
 from gpuprobe.diagnosis import Cause, CauseEntry
 from gpuprobe.events import (
     AerReported,
+    ConfigSpaceUnreadable,
+    CountersSampled,
     DeviceChanged,
     Event,
     FirmwareFaulted,
+    GpuLostReported,
     GpuSampled,
     HostFaulted,
     LinkStateReported,
@@ -29,6 +34,7 @@ from gpuprobe.events import (
     XidReported,
 )
 from gpuprobe.rules.base import LOST_XID, Finding, times, total
+from gpuprobe.rules.pcie_link_errors import link_rises
 from gpuprobe.timeline import SAME_MOMENT_S, Timeline
 
 MARGIN_C = 15.0
@@ -38,7 +44,7 @@ FIRMWARE_XIDS = frozenset({62, 119, 120, 175})
 MEMORY_XIDS = frozenset({48, 63, 64, 94, 95, 140})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Scene:
     """One loss and the events around it."""
 
@@ -61,6 +67,7 @@ class _Scene:
         """About the lost GPU or the port above it, or about no device in particular."""
         return self.timeline.concerns(event, self.finding.device)
 
+    @cached_property
     def samples(self) -> list[GpuSampled]:
         return [
             event
@@ -73,14 +80,74 @@ _Answer = str | None
 """The figure behind a rule that fires, or None."""
 
 
+def _place(event: Event) -> str:
+    """Where an event was read: input and line, or what was read where there are no lines."""
+    if event.origin.line is None:
+        return f"{event.origin.input}: {event.origin.text}"
+    return f"{event.origin.input}:{event.origin.line}"
+
+
 def _link_rise(scene: _Scene) -> _Answer:
     errors = [e for e in scene.timeline.of(AerReported) if scene.ours(e) and scene.before(e)]
     corrected = [event for event in errors if event.severity == "correctable"]
     if total(corrected) < 3:
-        return None
+        return _counter_rise(scene)
     gap = scene.timeline.seconds_between(corrected[0], scene.finding.root)
     since = f", the first {gap:.0f} s before the loss" if gap is not None else ""
     return f"{total(corrected)} corrected errors on the GPU or its port{since}"
+
+
+def _counter_rise(scene: _Scene) -> _Answer:
+    """Counters instead of lines: AER in sysfs, replays in NVML."""
+    risen = (
+        [
+            rise
+            for rise in link_rises(scene.timeline).get(scene.finding.device, [])
+            if scene.before(rise.event)
+        ]
+        if scene.finding.device
+        else []
+    )
+    if sum(rise.by for rise in risen) < 3:
+        return None
+    names = ", ".join(f"{rise.name} +{rise.by}" for rise in risen[:4])
+    gap = scene.timeline.seconds_between(risen[0].event, scene.finding.root)
+    return names + (f", the first {gap:.0f} s before the loss" if gap is not None else "")
+
+
+def _link_quiet(scene: _Scene) -> _Answer:
+    """No error counted, where counting is known to work: AER is granted and read at both ends."""
+    gpu = scene.finding.device
+    port = scene.timeline.parents().get(gpu) if gpu else None
+    counted = {
+        event.device.slot
+        for event in scene.timeline.of(CountersSampled)
+        if event.device and any(name.startswith("aer_dev_") for name, _ in event.counters)
+    }
+    quiet = not any(scene.ours(event) for event in scene.timeline.of(AerReported))
+    if gpu is None or port is None or not {gpu, port.slot} <= counted or not quiet:
+        return None
+    if link_rises(scene.timeline).get(gpu) or not _aer_granted(scene):
+        return None
+    return f"AER counters of {gpu} and {port} did not move"
+
+
+def _load_step(scene: _Scene) -> _Answer:
+    """A jump of the draw within the last three seconds, by a quarter of the limit or more."""
+    points = []
+    for sample in scene.samples:
+        at = scene.timeline.seconds_between(scene.finding.root, sample)
+        if at is not None and -15.0 <= at <= 0.0 and sample.power_w is not None:
+            points.append((at, sample.power_w, sample.limit_w))
+    late = [watts for at, watts, _ in points if at >= -3.0]
+    early = [watts for at, watts, _ in points if at < -3.0]
+    limits = [limit for _, _, limit in points if limit]
+    if len(late) < 2 or len(early) < 5 or not limits:
+        return None
+    step = max(late) - median(early)
+    if step < 0.25 * min(limits):
+        return None
+    return f"from {median(early):.0f} to {max(late):.0f} W of {min(limits):.0f} W in the last 3 s"
 
 
 def _link_burst(scene: _Scene) -> _Answer:
@@ -106,7 +173,7 @@ def _tunnel_first(scene: _Scene) -> _Answer:
         slot = isinstance(event, SlotChanged) and event.what == "link-down" and scene.ours(event)
         cable = scene.timeline.described("egpu") or scene.timeline.described("riser")
         if (tunnel or (slot and cable)) and (scene.before(event) or scene.with_it(event)):
-            return f"{event.origin.input}:{event.origin.line}"
+            return _place(event)
     return None
 
 
@@ -135,16 +202,20 @@ def _power_brake(scene: _Scene) -> _Answer:
         )
         plug = isinstance(event, XidReported) and event.code == 54
         if (brake or plug) and scene.ours(event):
-            return f"{event.origin.input}:{event.origin.line}"
+            return _place(event)
     return None
+
+
+_FAILING = (XidReported, GpuLostReported, ConfigSpaceUnreadable, LossHinted, HostFaulted)
 
 
 def _others_failed(scene: _Scene) -> _Answer:
     """Devices of other slots that fail in the same moment; a card's functions are one card."""
     names = set()
-    for event in scene.timeline.of(XidReported, LossHinted, HostFaulted):
+    for event in scene.timeline.of(*_FAILING):
         lost = (
-            (isinstance(event, XidReported) and event.code == LOST_XID)
+            isinstance(event, GpuLostReported | ConfigSpaceUnreadable)
+            or (isinstance(event, XidReported) and event.code == LOST_XID)
             or (isinstance(event, LossHinted) and event.what == "bridge-error")
             or (isinstance(event, HostFaulted) and event.what == "nvme")
         )
@@ -157,15 +228,15 @@ def _others_failed(scene: _Scene) -> _Answer:
 def _heat_rise(scene: _Scene) -> _Answer:
     for event in scene.timeline.of(ThermalReported):
         if event.what in ("slowdown", "shutdown") and scene.ours(event):
-            return f"{event.origin.input}:{event.origin.line}"
-    for sample in scene.samples():
+            return _place(event)
+    for sample in scene.samples:
         if (sample.clocks_event_reasons or 0) & 0x60:
             return f"clock-event reasons {sample.clocks_event_reasons:#x}"
     return None
 
 
 def _core_cool(scene: _Scene) -> _Answer:
-    temps = [sample.temp_c for sample in scene.samples() if sample.temp_c is not None]
+    temps = [sample.temp_c for sample in scene.samples if sample.temp_c is not None]
     limits = [e.slowdown_c for e in scene.timeline.of(ThermalReported) if e.slowdown_c]
     if len(temps) < 2 or not limits or max(temps) > min(limits) - MARGIN_C:
         return None
@@ -178,12 +249,12 @@ def _firmware_first(scene: _Scene) -> _Answer:
             isinstance(event, XidReported) and event.code in FIRMWARE_XIDS
         )
         if fault and scene.before(event):
-            return f"{event.origin.input}:{event.origin.line}"
+            return _place(event)
     return None
 
 
 def _idle(scene: _Scene) -> _Answer:
-    last = scene.samples()[-3:]
+    last = scene.samples[-3:]
     loads = [sample.util_percent for sample in last if sample.util_percent is not None]
     if len(loads) >= 2 and max(loads) <= 5:
         return f"utilisation at most {max(loads):g} % in the last {len(loads)} samples"
@@ -222,10 +293,12 @@ def _driver_only(scene: _Scene) -> _Answer:
 _RULES: dict[str, Callable[[_Scene], _Answer]] = {
     "L1": _link_rise,
     "L2": _link_burst,
+    "L3": _link_quiet,
     "L4": _link_narrow,
     "L6": _tunnel_first,
     "P1": _host_reset,
     "P3": _power_brake,
+    "P6": _load_step,
     "P8": _others_failed,
     "T1": _heat_rise,
     "T3": _core_cool,
@@ -303,11 +376,11 @@ def _score(pro: list[CauseEntry], against: list[CauseEntry]) -> str:
 def _unseen(scene: _Scene, cause: str, fired: set[str]) -> Iterator[CauseEntry]:
     """Rules of this cause whose input is not among the inputs, with what they would need."""
     texts = cause_rules()
-    samples = scene.samples()
+    samples = scene.samples
     seen = {
         "P6": len(samples) >= 2,
         "P3": any(sample.clocks_event_reasons is not None for sample in samples),
-        "L1": scene.timeline.has_kernel_log() and _aer_granted(scene),
+        "L1": (scene.timeline.has_kernel_log() and _aer_granted(scene)) or _counted(scene),
         "L4": any(s.link_width for s in samples)
         or any(True for _ in scene.timeline.of(LinkStateReported)),
         "T1": any(sample.temp_c is not None for sample in samples),
@@ -320,6 +393,12 @@ def _unseen(scene: _Scene, cause: str, fired: set[str]) -> Iterator[CauseEntry]:
         if rule_id in fired or seen.get(rule_id):
             continue
         yield CauseEntry(rule_id, texts[rule_id].needs, "")
+
+
+def _counted(scene: _Scene) -> bool:
+    """Whether counters of link errors were read at least twice before the loss."""
+    before = [e for e in scene.timeline.of(CountersSampled) if scene.ours(e) and scene.before(e)]
+    return len({id(event.stamp) for event in before}) > 1
 
 
 def _aer_granted(scene: _Scene) -> bool:

@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gpuprobe.diagnosis import Device, Evidence, Kind, Role, Verdict
-from gpuprobe.events import AerReported, CudaFailed, HostFaulted, is_evidence
+from gpuprobe.events import (
+    AerReported,
+    CudaFailed,
+    DeviceChanged,
+    Event,
+    HostFaulted,
+    is_evidence,
+)
 from gpuprobe.rules.base import Finding
 from gpuprobe.timeline import Timeline
 from gpuprobe.verdict.next_steps import next_steps
+from gpuprobe.verdict.precursors import before_loss
 from gpuprobe.verdict.ruled_out import not_checked, ruled_out
 from gpuprobe.verdict.scorecard import scorecard
 
@@ -17,6 +25,9 @@ _ORDER = (Role.PROOF, Role.SUPPORT, Role.PRECURSOR, Role.CONSEQUENCE, Role.CONTE
 
 def verdict_of(timeline: Timeline, finding: Finding, *, main: bool) -> Verdict:
     """The verdict of one finding; next steps come with the main one alone."""
+    before = before_loss(timeline, finding)
+    for event, says in before.signs:
+        finding.cite(Role.PRECURSOR, [event], says)
     device = timeline.identify(finding.device, uuid=finding.uuid)
     if device is not None and finding.device is not None and device.pci is None:
         device = Device(finding.device, device.uuid, device.name, device.index)
@@ -30,7 +41,10 @@ def verdict_of(timeline: Timeline, finding: Finding, *, main: bool) -> Verdict:
         at_raw=finding.root.stamp.raw if finding.root.stamp else None,
         xids=finding.xids,
         evidence=tuple(_evidence(timeline, finding)),
-        ruled_out=tuple(ruled_out(timeline, finding)),
+        ruled_out=(
+            *ruled_out(timeline, finding),
+            *([before.none_seen] if before.none_seen else []),
+        ),
         not_checked=tuple(not_checked(timeline, finding)),
         causes=scorecard(timeline, finding) if finding.kind is Kind.DEVICE_LEFT_BUS else (),
         next_steps=next_steps(timeline, finding) if main else (),
@@ -83,12 +97,24 @@ def note_later_boot(timeline: Timeline, lead: Finding, others: Sequence[Finding]
         lead.summary += "; a boot since then, among these inputs, shows no fault"
 
 
+def _left_in_order(timeline: Timeline, event: Event) -> bool:
+    """Whether a GPU was taken away while it answered, as by a write to `remove`."""
+    return (
+        isinstance(event, DeviceChanged)
+        and event.what == "removed"
+        and event.driver is None
+        and timeline.is_gpu(event.device)
+    )
+
+
 def no_fault(timeline: Timeline) -> Verdict:
     """The verdict where no rule found anything."""
     cited = [
         event
         for event in timeline.events
-        if not is_evidence(event) or isinstance(event, AerReported | HostFaulted)
+        if not is_evidence(event)
+        or isinstance(event, AerReported | HostFaulted)
+        or _left_in_order(timeline, event)
     ]
     shell = Finding(Kind.NO_FAULT, None, "", root=cited[0]) if cited else None
     return Verdict(
@@ -104,7 +130,9 @@ def no_fault(timeline: Timeline) -> Verdict:
                 at=timeline.at(event),
                 at_raw=event.stamp.raw if event.stamp else None,
                 count=event.count,
-                says="no evidence of a GPU fault",
+                says="it answered until it was removed: on purpose"
+                if isinstance(event, DeviceChanged)
+                else "no evidence of a GPU fault",
             )
             for event in cited[:20]
         ),

@@ -61,8 +61,9 @@ FORMATS = (
     "lspci",
     "bug-report",
     "html",
+    "live",
 )
-"""Every name that `Record.framing` and `inputs[].format` can have."""
+"""Every name that `Record.framing` and `inputs[].format` can have; `live` is no file's."""
 
 DEPTH = 6
 """Prefixes taken off one line at most."""

@@ -166,6 +166,12 @@ def _read_modeset_version(match: re.Match[str], window: Window) -> Reading:
     return SystemDescribed(**window.base(), key="driver", value=match["version"])
 
 
+def _read_power_cap(match: re.Match[str], window: Window) -> Reading:
+    return SystemDescribed(
+        **window.base(match["bdf"]), key="power-cap", value=f"{match['watts']} W"
+    )
+
+
 _PROC_FIELD = regex(r"\s*(?P<key>Model|GPU UUID|GPU Firmware):\s*(?P<value>\S.*?)\s*$")
 
 
@@ -412,6 +418,18 @@ PATTERNS: tuple[Pattern, ...] = (
         ),
         near=("a throttle due to thermal violation",),
         source="NVIDIA/DCGM, dcgm_errors.h",
+    ),
+    Pattern(
+        id="power-cap",
+        needles=("Power limit for GPU ",),
+        regex=regex(
+            r"Power limit for GPU (?P<bdf>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])"
+            r" was set to (?P<watts>\d+(?:\.\d+)?) W"
+        ),
+        read=_read_power_cap,
+        examples=("Power limit for GPU 00000000:65:00.0 was set to 260.00 W from 350.00 W.",),
+        near=("Power limit for GPU 00000000:65:00.0 is not supported.",),
+        source="nvidia-smi -pl",
     ),
     Pattern(
         id="nvml-number",

@@ -1,0 +1,70 @@
+"""What one would write oneself: NVML calls in a loop. `python -m benchmarks.bare_nvml RATE CALLS`.
+
+CALLS is JSON, `[[function, arguments, names of values], ...]`; of two calls that give the same
+values the first that a GPU answers is made. Nothing else is imported, so that memory compares.
+Ends on SIGTERM and writes `{"stamps": {GPU: [monotonic seconds, ...]}}`.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+# The yardstick; gpuprobe itself has one door to NVML.
+import pynvml  # noqa: TID251
+
+Made = list[tuple[Callable[..., Any], list[Any]]]
+
+
+def main(rate_hz: float, calls: list[tuple[str, list[Any], list[str]]]) -> None:
+    """Make the calls at that rate."""
+    got: list[int] = []
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        got.append(number)
+
+    signal.signal(signal.SIGTERM, note)
+    pynvml.nvmlInit()
+    handles = [
+        pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())
+    ]
+    made = [answering(handle, calls) for handle in handles]
+    stamps: list[list[float]] = [[] for _ in handles]
+    due = time.monotonic()
+    while not got:
+        for place, handle in enumerate(handles):
+            stamps[place].append(time.monotonic())
+            for function, arguments in made[place]:
+                function(handle, *arguments)
+        due = max(due + 1 / rate_hz, time.monotonic())
+        time.sleep(max(0.0, due - time.monotonic()))
+    pynvml.nvmlShutdown()
+    print(json.dumps({"stamps": dict(enumerate(stamps)), "calls": [len(one) for one in made]}))
+
+
+def answering(handle: Any, calls: list[tuple[str, list[Any], list[str]]]) -> Made:
+    """The calls that this GPU answers, each value once."""
+    found: Made = []
+    given: set[str] = set()
+    for name, arguments, values in calls:
+        function = getattr(pynvml, name, None)
+        if function is None or given.issuperset(values):
+            continue
+        try:
+            answer = function(handle, *arguments)
+        except pynvml.NVMLError:
+            continue
+        if "FieldValues" in name and any(value.nvmlReturn for value in answer):
+            continue
+        given.update(values)
+        found.append((function, arguments))
+    return found
+
+
+if __name__ == "__main__":
+    main(float(sys.argv[1]), json.loads(sys.argv[2]))

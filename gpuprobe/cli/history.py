@@ -1,0 +1,51 @@
+"""`gpuprobe history`: a row a boot over all that is kept."""
+
+from __future__ import annotations
+
+import io
+
+import click
+
+
+@click.command("history")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="What to write.",
+)
+@click.option(
+    "-n", "--last", type=click.IntRange(min=1), metavar="N", help="Only the last N boots."
+)
+@click.option(
+    "--exit-codes",
+    type=click.Choice(["npd", "nagios"]),
+    help="Exit codes of node-problem-detector or Nagios instead of gpuprobe's.",
+)
+def command(format_: str, last: int | None, exit_codes: str | None) -> int:
+    """List every boot that the journal keeps.
+
+    A row a boot: when it began, how long it lasted, how it ended, GPUs lost, hangs, resets; below
+    it what failed and what changed since the boot before: kernel, driver, BIOS, boot line, power
+    caps.
+
+    Exit codes speak of the boot that runs: 0 nothing lasts, 1 a reset is owed, 3 no log could be
+    read, 79 a GPU left the bus since it began.
+    """
+    from dataclasses import replace
+
+    from gpuprobe import api
+    from gpuprobe.checks.report import translate
+    from gpuprobe.cli.check import write
+    from gpuprobe.reporters.history import HistoryJsonReporter, HistoryTextReporter
+
+    history = api.history()
+    if last is not None:
+        history = replace(history, rows=history.rows[-last:])
+    out = io.StringIO()
+    reporter = HistoryJsonReporter() if format_ == "json" else HistoryTextReporter()
+    reporter.render(history, out)
+    write(out.getvalue())
+    return translate(history.exit_code, history.answer, exit_codes)

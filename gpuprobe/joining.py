@@ -1,0 +1,97 @@
+"""From raw inputs to timelines: read each, then join their clocks and hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from gpuprobe.clock_joining import Clocks, parse_time, parse_timezone
+from gpuprobe.diagnosis import Input
+from gpuprobe.errors import InputUnreadableError, UsageError
+from gpuprobe.events import Event
+from gpuprobe.hosts import group_by_host
+from gpuprobe.identity import PciAddress
+from gpuprobe.options import Options, Progress
+from gpuprobe.selection import select
+from gpuprobe.sources.ingest import Ingest, Reading
+from gpuprobe.sources.raw_input import RawInput, UnreadableInput
+from gpuprobe.sources.scan import scan
+from gpuprobe.timeline import Timeline
+
+
+def read(
+    raw_inputs: Iterable[RawInput | UnreadableInput],
+    options: Options,
+    *,
+    first: int = 0,
+    progress: Callable[[Progress], None] | None = None,
+) -> tuple[list[Reading], list[Input]]:
+    """Read inputs into events.
+
+    Args:
+        raw_inputs: What to read, in order.
+        options: How to read it.
+        first: Number of the first input, for the order of events.
+        progress: Called now and then with how far the reading has come.
+
+    Returns:
+        What was read, and the inputs that could not be, each with a note that says why.
+    """
+    readings: list[Reading] = []
+    unreadable: list[Input] = []
+    passed_over: list[Input] = []
+    for order, raw in enumerate(raw_inputs, start=first):
+        if isinstance(raw, UnreadableInput):
+            note = f"{raw.reason}. {raw.hint}".strip()
+            left_out = Input(raw.path, "text", None, 0, (note,))
+            (passed_over if raw.expected else unreadable).append(left_out)
+            continue
+        try:
+            scanned = scan(raw, prefilter=options.prefilter, progress=progress)
+            reading = Ingest(raw.path, order, raw.format).read(scanned, raw.notes)
+        except InputUnreadableError as error:
+            unreadable.append(Input(raw.path, "text", None, 0, (str(error), error.hint)))
+            continue
+        if reading.input.lines == 0:
+            notes = reading.input.notes or ("it is empty.",)
+            unreadable.append(replace(reading.input, boots=0, notes=notes))
+            continue
+        readings.append(reading)
+    # Pictures and programs in a folder are nothing to speak of, unless there is nothing else.
+    return readings, unreadable if readings else [*unreadable, *passed_over]
+
+
+def join_readings(readings: Sequence[Reading], options: Options) -> list[Timeline]:
+    """One timeline a host, with the clocks of its inputs joined."""
+    events: list[Event] = [event for reading in readings for event in reading.events]
+    inputs = {reading.input.path: reading.input for reading in readings}
+    groups = group_by_host(events, list(inputs), host=options.host)
+    zone = parse_timezone(options.timezone) if options.timezone else None
+    boot_time = parse_time(options.boot_time, zone) if options.boot_time else None
+    found = []
+    for group in groups:
+        clocks = Clocks(zone=zone, boot_time=boot_time)
+        pairs = [pair for reading in readings for pair in reading.paired]
+        clocks.learn(pairs, group.events)
+        timeline = Timeline(
+            events=group.events,
+            inputs=[inputs[path] for path in group.paths],
+            host=group.name,
+            program_text=frozenset(r.input.path for r in readings if r.program_text),
+            clocks=clocks,
+        )
+        timeline = select(timeline, options)
+        timeline.inputs = [
+            replace(item, boots=timeline.boots_in(item.path)) for item in timeline.inputs
+        ]
+        found.append(timeline)
+    if options.device is not None:
+        _must_be_named(options.device, events)
+    return found
+
+
+def _must_be_named(device: PciAddress, events: Sequence[Event]) -> None:
+    named = {event.device.slot for event in events if event.device is not None}
+    if device.slot not in named:
+        known = ", ".join(str(address) for address in sorted(named)[:8]) or "no device"
+        raise UsageError(f"no line of the inputs names {device}", hint=f"They name {known}.")

@@ -1,0 +1,328 @@
+"""One device inside the NVML child: the thread that samples it."""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from gpuprobe.identity import PciAddress
+from gpuprobe.live import wire
+from gpuprobe.live.nvml_calls import (
+    Group,
+    number_of,
+)
+from gpuprobe.live.nvml_plan import (
+    LOST,
+    NOT_FOUND,
+    SHUT,
+    Absent,
+    DeviceGone,
+    DeviceLost,
+    DriverShut,
+    Plan,
+    Stopped,
+    absent,
+)
+from gpuprobe.live.nvml_wait import EventWait
+
+if TYPE_CHECKING:
+    from gpuprobe.live.nvml_child import Child
+
+SLOW_NS = 1_000_000_000
+FLUSH_NS = 100_000_000
+"""Samples wait this long at most before they are written together, nanoseconds."""
+NAP_S = 0.2
+"""A sleeping thread looks this often whether all is over, seconds."""
+
+
+class Device:
+    """Samples one device in its own thread until it is lost, given up, or all is over.
+
+    Args:
+        child: What the threads share.
+        slot: Its number in messages and shared memory.
+        index: Open it by NVML's index, or
+        pci: by its address.
+    """
+
+    def __init__(
+        self, child: Child, slot: int, *, index: int | None = None, pci: str | None = None
+    ) -> None:
+        self.slot = slot
+        self.pci = pci
+        self._child = child
+        self._index = index
+        self._over = False
+        self._last_pass = False
+        self._slow_due = False
+        self._handle: Any = None
+        self._thread = threading.Thread(target=self._guarded, name=f"device {slot}")
+        self._events = EventWait(child, self)
+        self._rows: list[list[Any]] = []
+        self._plans: dict[Group, Plan] = {}
+
+    def start(self) -> None:
+        """Begin to sample."""
+        self._thread.start()
+
+    @property
+    def idle(self) -> bool:
+        """Whether both its threads have ended, so that its slot can be used again."""
+        return not (self._thread.is_alive() or self._events.running)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it is still sampled."""
+        return not self._over
+
+    def give_up(self, why: str) -> None:
+        """Make no further call to it, and say why (`closed` is said for all at once)."""
+        if not self._over:
+            self._over = True
+            if why != "closed":
+                self._child.send("gone", slot=self.slot, pci=self.pci, why=why)
+
+    def join(self) -> None:
+        """Wait until its threads are outside of any call, however long that takes."""
+        self._thread.join()
+        self._events.join()
+
+    def _entering(self) -> Callable[[int], None]:
+        """What notes a call in the shared memory, for this thread; it runs before every call."""
+        child, pack, clock = self._child, wire.pack_state, time.monotonic_ns
+        memory, offset, tid = child.state, self.slot * wire.STATE_SIZE, threading.get_native_id()
+
+        def enter(number: int) -> None:
+            if self._over or child.over:
+                raise Stopped
+            pack(memory, offset, number, tid, clock())
+
+        return enter
+
+    def call(self, function: str, *args: Any, slot: int | None = None) -> Any:
+        """One call about this device outside of a plan, noted under `slot` or the device's own.
+
+        Raises:
+            Stopped: No call may be made to it any more.
+        """
+        slot = self.slot if slot is None else slot
+        if self._over:
+            raise Stopped
+        self._child.enter(slot, number_of(function))
+        try:
+            return getattr(self._child.nvml, function)(*args)
+        finally:
+            self._child.leave(slot)
+
+    def ask_once_more(self) -> None:
+        """Make one more pass, and no call after it: the driver called the device unavailable.
+
+        Lost or hung: the pass shows which.
+        """
+        self._last_pass = True
+
+    def read_slow_now(self) -> None:
+        """Do not wait for the next second with the slow group."""
+        self._slow_due = True
+
+    # --- sampling ------------------------------------------------------------------------
+
+    def _guarded(self) -> None:
+        """Run, and turn every way it can end into a message."""
+        child = self._child
+        enter = self._entering()
+        for group in (Group.ONCE, Group.FAST, Group.SLOW):
+            self._plans[group] = Plan(child.nvml, group, enter)
+        try:
+            if self._open():
+                self._run()
+        except Stopped:
+            self._flush()
+        except DeviceLost as lost:
+            self._flush()  # what was read before it was lost
+            self.say_lost(lost.function)
+        except DeviceGone:
+            self.give_up("not-found")
+        except DriverShut as shut:
+            self._over = True
+            child.shut_under_us(shut.code)
+        except Exception:
+            self._over = True
+            child.send("error", text=traceback.format_exc(limit=4))
+        finally:
+            child.leave(self.slot)
+
+    def _open(self) -> bool:
+        """Get the handle and say who it is; False when another thread has it already."""
+        try:
+            if self.pci is not None:
+                self._handle = self.call("nvmlDeviceGetHandleByPciBusId", self.pci)
+            else:
+                self._handle = self.call("nvmlDeviceGetHandleByIndex", self._index)
+            info = self.call("nvmlDeviceGetPciInfo", self._handle)
+        except self._child.nvml.NVMLError as error:
+            self._give_up_opening(error.value)
+            return False
+        pci = str(PciAddress(info.domain, info.bus, info.device))
+        if pci in self._child.skipped or self._child.is_open(pci, besides=self):
+            self._over = True
+            return False
+        self.pci = pci
+        known = self._plans[Group.ONCE].read(self._handle)
+        values = {name: self._shown(value) for name, value in known.items()}
+        if values.get("mig_mode") == 1:
+            values["mig_devices"] = self._mig_devices()
+        self._child.send(
+            "came",
+            slot=self.slot,
+            pci=pci,
+            uuid=values.get("uuid"),
+            name=values.get("name"),
+            index=values.get("index"),
+            mig=values.get("mig_mode") == 1,
+        )
+        self._child.send("sample", slot=self.slot, group="once", values=values)
+        self._say_absent(Group.ONCE)
+        return True
+
+    def say_lost(self, function: str) -> None:
+        """Make no further call, and say that the device is lost."""
+        self._over = True
+        self._child.tainted = True
+        self._child.send(
+            "lost",
+            slot=self.slot,
+            pci=self.pci,
+            index=self._index,
+            call=function,
+            code=LOST,
+        )
+
+    def _give_up_opening(self, code: int) -> None:
+        child = self._child
+        if code == LOST:
+            raise DeviceLost("nvmlDeviceGetHandleByIndex")
+        if code in SHUT:
+            raise DriverShut(code)
+        self._over = True
+        child.send(
+            "nvml",
+            slot=self.slot,
+            pci=self.pci,
+            index=self._index,
+            call="nvmlDeviceGetHandleByIndex"
+            if self.pci is None
+            else "nvmlDeviceGetHandleByPciBusId",
+            code=code,
+            name=child.name_of(code),
+        )
+
+    def _mig_devices(self) -> list[str]:
+        """UUIDs of the MIG devices of this GPU."""
+        nvml = self._child.nvml
+        found = []
+        try:
+            for index in range(self.call("nvmlDeviceGetMaxMigDeviceCount", self._handle)):
+                try:
+                    mig = self.call("nvmlDeviceGetMigDeviceHandleByIndex", self._handle, index)
+                    found.append(self.call("nvmlDeviceGetUUID", mig))
+                except nvml.NVMLError as error:
+                    if error.value != NOT_FOUND:
+                        raise
+        except nvml.NVMLError as error:
+            if error.value == LOST:
+                raise DeviceLost("nvmlDeviceGetMigDeviceHandleByIndex") from None
+        return found
+
+    def _run(self) -> None:
+        """Sample on a fixed clock; a pass that comes late is skipped, never made up for."""
+        settings = self._child.settings
+        if settings.once:
+            self._pass_fast()
+            self._flush()
+            self._pass_slow()
+            self._over = True
+            return
+        self._events.start(self._handle)
+        period = round(1e9 / settings.rate_hz)
+        next_at = slow_at = flushed = time.monotonic_ns()
+        while not self._over:
+            last = self._last_pass
+            now = self._pass_fast()
+            if now >= slow_at or self._slow_due:
+                self._slow_due = False
+                self._pass_slow()
+                slow_at += SLOW_NS * max(1, (now - slow_at) // SLOW_NS + 1)
+            if now - flushed + period > FLUSH_NS or last:
+                self._flush()
+                flushed = now
+            if last:
+                self.give_up("unavailable")
+                return
+            self._child.leave(self.slot)
+            wait = SLOW_NS if self._plans[Group.FAST].all_failed else period
+            wait = max(wait, period)
+            next_at += wait * max(1, (time.monotonic_ns() - next_at) // wait + 1)
+            self._nap_until(next_at)
+        self._flush()
+
+    def _nap_until(self, at_ns: int) -> None:
+        while not self._over and not self._child.over and not self._last_pass:
+            left = (at_ns - time.monotonic_ns()) / 1e9
+            if left <= 0:
+                return
+            time.sleep(min(left, NAP_S))
+
+    def _pass_fast(self) -> int:
+        """Read the fast group into a row; when it began, monotonic nanoseconds."""
+        plan = self._plans[Group.FAST]
+        began = time.monotonic_ns()
+        found = plan.read(self._handle)
+        row = [began, *map(found.get, plan.names)]
+        if plan.had_absent:
+            row = [self._shown(value) for value in row]
+        self._rows.append(row)
+        if plan.changed:
+            self._say_absent(Group.FAST)
+        if plan.failing:
+            self._say_failing(plan)
+        return began
+
+    def _flush(self) -> None:
+        if self._rows:
+            self._child.send("samples", slot=self.slot, rows=self._rows)
+            self._rows = []
+
+    def _pass_slow(self) -> None:
+        plan = self._plans[Group.SLOW]
+        found = plan.read(self._handle)
+        if plan.changed:
+            self._say_absent(Group.SLOW)
+        samples = found.pop("power_samples", None)
+        values = {name: self._shown(value) for name, value in found.items()}
+        self._child.send("sample", slot=self.slot, group="slow", values=values)
+        if isinstance(samples, list) and samples:
+            self._child.send("power", slot=self.slot, samples=samples)
+        if plan.failing:
+            self._say_failing(plan)
+
+    @staticmethod
+    def _shown(value: Any) -> Any:
+        return absent(value.code) if type(value) is Absent else value
+
+    def _say_absent(self, group: Group) -> None:
+        plan = self._plans[group]
+        self._child.send("absent", slot=self.slot, values=plan.absent)
+
+    def _say_failing(self, plan: Plan) -> None:
+        for function, code in plan.failing:
+            self._child.send(
+                "nvml",
+                slot=self.slot,
+                call=function,
+                code=code,
+                name=self._child.name_of(code),
+            )

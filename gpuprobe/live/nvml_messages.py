@@ -1,0 +1,397 @@
+"""The NVML child's messages as events and as readings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from gpuprobe.clock import Stamp
+from gpuprobe.events import (
+    CountersSampled,
+    DeviceIdentified,
+    Event,
+    GpuLostReported,
+    GpuSampled,
+    LossHinted,
+    NvmlReturned,
+    Origin,
+    PowerSampled,
+    SourceChanged,
+    XidReported,
+)
+from gpuprobe.identity import PciAddress
+from gpuprobe.live.nvml_calls import UNAVAILABLE_EVENT, XID_EVENT, Group, values
+from gpuprobe.live.nvml_plan import REASONS
+from gpuprobe.reading import Known, Reading, Reason, Unavailable
+
+INPUT: Final = "nvml"
+OPENING: Final = ("nvmlDeviceGetHandleByIndex", "nvmlDeviceGetHandleByPciBusId")
+FAST_NAMES: Final = tuple(value.name for value in values(Group.FAST))
+COUNTED: Final = frozenset(
+    value.name
+    for value in values(Group.SLOW)
+    if value.unit in {"count", "flag", "ns", "bytes", "action"}
+)
+"""Slow values that are counts, flags or lifetime sums."""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_SAMPLED: Final = frozenset(GpuSampled.__dataclass_fields__)
+_SAMPLED_PLACES: Final = tuple(
+    (place, name) for place, name in enumerate(FAST_NAMES, 1) if name in _SAMPLED
+)
+"""Where in a row of the fast group the fields of `GpuSampled` stand."""
+_HINTS: Final = {
+    4: "Run as root, or give the user access to /dev/nvidia*.",
+    9: "Load NVIDIA's driver (modprobe nvidia); it is looked for again every few seconds.",
+    12: "Install NVIDIA's driver, or mount libnvidia-ml.so.1 into the container (--gpus all).",
+    17: "The container may not open /dev/nvidia*: start it with --gpus all.",
+    18: "The driver was updated while the old module is loaded: reboot, or reload the module.",
+}
+"""Return code of nvmlInit to what makes NVML available."""
+
+
+def now_stamp(monotonic_ns: int, wall_ns: int) -> Stamp:
+    """A live event's stamp: both clocks, aware UTC."""
+    wall = _EPOCH + timedelta(microseconds=wall_ns // 1000)
+    return Stamp(wall.isoformat(), monotonic_ns / 1e9, wall, True, 0.001)
+
+
+@dataclass(slots=True)
+class Device:
+    """What is known of one slot's device.
+
+    Attributes:
+        pci: Its address, once it was opened.
+        readings: The newest value of each slow name, or why there is none.
+        fast: Its newest row of the fast group.
+        over: It is no longer sampled: lost, gone, skipped.
+        not_opened: Why it could not be opened, or None.
+    """
+
+    slot: int
+    pci: PciAddress | None = None
+    uuid: str | None = None
+    name: str | None = None
+    index: int | None = None
+    readings: dict[str, Reading[Any]] = field(default_factory=dict)
+    fast: list[Any] = field(default_factory=list)
+    over: bool = False
+    not_opened: Unavailable | None = None
+    slow: dict[str, Any] = field(default_factory=dict)
+    bytes_seen: tuple[int, int, int] | None = None
+
+    def newest(self) -> dict[str, Reading[Any]]:
+        """The newest reading of every name."""
+        found = dict(self.readings)
+        for name, value in zip(FAST_NAMES, self.fast[1:], strict=False):
+            if value is not None:
+                found[name] = as_reading(value)
+        return found
+
+
+def as_reading(value: Any) -> Reading[Any]:
+    """A value of the protocol as a reading."""
+    if value is None:
+        return Unavailable(Reason.NOT_SUPPORTED)
+    if isinstance(value, dict):
+        return Unavailable(Reason(value["u"]), f"NVML code {value['c']}")
+    return Known(value)
+
+
+class Translator:
+    """Turns the messages of one child into events, and keeps the newest readings.
+
+    Args:
+        order: The source's number in `origin.order`.
+
+    Attributes:
+        devices: By slot.
+        past: Those of children before this one, by address.
+        system: Versions of driver, library and CUDA.
+        closed: Why NVML cannot be used now, or None.
+        count: How many devices NVML lists.
+        bye: Why the child said that it leaves, or None.
+    """
+
+    def __init__(self, order: int = 0) -> None:
+        self.devices: dict[int, Device] = {}
+        self.past: dict[PciAddress, Device] = {}
+        self.system: dict[str, Reading[Any]] = {}
+        self.closed: Unavailable | None = None
+        self.count = 0
+        self.bye: str | None = None
+        self._order = order
+        self._number = 0
+
+    def start_anew(self) -> None:
+        """Another child begins: its slots are its own; readings of devices are kept."""
+        devices, self.devices = self.devices, {}
+        for device in devices.values():
+            device.over = True
+            if device.pci is not None:
+                self.past[device.pci] = device
+
+    def events(self, message: dict[str, Any]) -> list[Event]:
+        """The events of one message; an unknown kind, or one that is damaged, gives none."""
+        handle = getattr(self, f"_on_{message['t']}", None)
+        if handle is None:
+            return []
+        try:
+            found: list[Event] = handle(message)
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+            return []
+        return found
+
+    def base(
+        self, message: dict[str, Any], text: str, ref: str, device: PciAddress | None = None
+    ) -> dict[str, Any]:
+        """The fields that every event has."""
+        self._number += 1
+        return {
+            "origin": Origin(INPUT, None, text, ref, (self._order, self._number)),
+            "stamp": now_stamp(message["m"], message["w"]),
+            "device": device,
+            "source": INPUT,
+        }
+
+    def changed(self, message: dict[str, Any], what: str, text: str, **more: Any) -> SourceChanged:
+        """Something about this source changed."""
+        return SourceChanged(**self.base(message, text, INPUT, **more), name=INPUT, what=what)
+
+    def _device(self, message: dict[str, Any]) -> Device:
+        """The device of a message: by its address where it has one, else by its slot."""
+        slot = message["slot"]
+        device = self.devices.get(slot)
+        pci = PciAddress.try_parse(message.get("pci"))
+        if device is None or (pci is not None and device.pci not in (None, pci)):
+            index = message.get("index")
+            device = Device(slot, pci=pci, index=index if isinstance(index, int) else None)
+            self.devices[slot] = device
+        if device.pci is None:
+            device.pci = pci
+        return device
+
+    # --- one method a message ------------------------------------------------------------
+
+    def _on_hello(self, message: dict[str, Any]) -> list[Event]:
+        self.count = message["count"]
+        self.closed = None
+        self.system = {
+            f"{name}_version": Known(message[name])
+            if message[name] is not None
+            else Unavailable(Reason.FAILED)
+            for name in ("driver", "nvml", "cuda")
+        }
+        text = f"NVML is open: driver {message['driver']}, {message['count']} devices"
+        return [self.changed(message, "started", text)]
+
+    def _on_came(self, message: dict[str, Any]) -> list[Event]:
+        before = self.devices.get(message["slot"])
+        if before is not None and before.pci is not None:
+            self.past[before.pci] = before
+        device = Device(
+            message["slot"],
+            PciAddress.parse(message["pci"]),
+            uuid=_text(message["uuid"]),
+            name=_text(message["name"]),
+            index=message["index"] if isinstance(message["index"], int) else None,
+        )
+        self.devices[device.slot] = device
+        return []
+
+    def _on_absent(self, message: dict[str, Any]) -> list[Event]:
+        device = self._device(message)
+        for name, value in message["values"].items():
+            device.readings[name] = as_reading(value)
+        return []
+
+    def _on_sample(self, message: dict[str, Any]) -> list[Event]:
+        device = self._device(message)
+        found = message["values"]
+        for name, value in found.items():
+            device.readings[name] = as_reading(value)
+        if message["group"] == "once":
+            return [self._identified(message, device, found)]
+        device.slow = {
+            name: value
+            for name, value in found.items()
+            if name in _SAMPLED and not isinstance(value, dict)
+        }
+        self._set_rates(message, device, found)
+        counters = tuple(
+            (name, value)
+            for name, value in found.items()
+            if name in COUNTED and isinstance(value, int)
+        )
+        if not counters:
+            return []
+        text = f"{len(counters)} counters of NVML"
+        ref = "nvmlDeviceGetFieldValues"
+        return [CountersSampled(**self.base(message, text, ref, device.pci), counters=counters)]
+
+    def _identified(
+        self, message: dict[str, Any], device: Device, found: dict[str, Any]
+    ) -> DeviceIdentified:
+        ids = found.get("pci_device_id")
+        driver = self.system.get("driver_version")
+        return DeviceIdentified(
+            **self.base(message, f"NVML lists {device.name}", "nvmlDeviceGetName", device.pci),
+            uuid=device.uuid,
+            name=device.name,
+            index=device.index,
+            serial=_text(found.get("serial")),
+            is_gpu=True,
+            driver_version=driver.value if isinstance(driver, Known) else None,
+            vendor_id=ids & 0xFFFF if isinstance(ids, int) else None,
+            device_id=ids >> 16 if isinstance(ids, int) else None,
+        )
+
+    @staticmethod
+    def _set_rates(message: dict[str, Any], device: Device, found: dict[str, Any]) -> None:
+        """PCIe bytes a second, from two readings of the lifetime counts."""
+        received, sent = found.get("pcie_rx_bytes"), found.get("pcie_tx_bytes")
+        if not (isinstance(received, int) and isinstance(sent, int)):
+            device.bytes_seen = None
+            return
+        before, device.bytes_seen = device.bytes_seen, (message["m"], received, sent)
+        if before is None or received < before[1] or sent < before[2]:
+            return  # first reading, or the counter wrapped or was reset
+        seconds = (message["m"] - before[0]) / 1e9
+        if seconds > 0:
+            rates = {
+                "rx_bytes_per_s": (received - before[1]) / seconds,
+                "tx_bytes_per_s": (sent - before[2]) / seconds,
+            }
+            device.slow.update(rates)
+            device.readings.update({name: Known(rate) for name, rate in rates.items()})
+
+    def _on_samples(self, message: dict[str, Any]) -> list[Event]:
+        """One event a row; slow values (limit, memory temperature, rates) are the newest known."""
+        device = self._device(message)
+        offset = message["w"] - message["m"]
+        found: list[Event] = []
+        for row in message["rows"]:
+            known = device.slow.copy()
+            for place, name in _SAMPLED_PLACES:
+                value = row[place]
+                if value is not None and value.__class__ is not dict:
+                    known[name] = value
+            if len(known) == len(device.slow):
+                continue  # no fast value answered: no sample
+            at = {"m": row[0], "w": row[0] + offset}
+            base = self.base(at, _in_words(known), "nvmlDeviceGet*", device.pci)
+            found.append(GpuSampled(**base, **known))
+        device.fast = message["rows"][-1]
+        return found
+
+    def _on_power(self, message: dict[str, Any]) -> list[Event]:
+        device = self._device(message)
+        samples = tuple((at / 1e6, float(watts)) for at, watts in message["samples"])
+        device.readings["power_samples"] = Known(samples)
+        highest = max(watts for _, watts in samples)
+        text = f"{len(samples)} power samples of the driver, at most {highest:.0f} W"
+        base = self.base(message, text, "nvmlDeviceGetSamples", device.pci)
+        return [PowerSampled(**base, samples=samples)]
+
+    def _on_event(self, message: dict[str, Any]) -> list[Event]:
+        device = self._device(message)
+        kind, data = message["type"], message["data"]
+        if kind & XID_EVENT:
+            text = f"NVML event: Xid {data}"
+            base = self.base(message, text, "nvmlEventSetWait", device.pci)
+            return [XidReported(**base, code=data, uuid=device.uuid, via=INPUT)]
+        if kind & UNAVAILABLE_EVENT:
+            text = "NVML event: GPU unavailable (type 0x4000)"
+            base = self.base(message, text, "nvmlEventSetWait", device.pci)
+            return [LossHinted(**base, what="unavailable", index=device.index)]
+        return []  # a changed recovery action is read at once by the slow group
+
+    def _on_lost(self, message: dict[str, Any]) -> list[Event]:
+        device = self._device(message)
+        if device.over:
+            return []
+        device.over = True
+        device.fast = []
+        gone = Unavailable(Reason.LOST, f"{message['call']} returned GPU_IS_LOST")
+        if device.pci is None:
+            device.not_opened = gone
+        for name in (*FAST_NAMES, *(value.name for value in values(Group.SLOW))):
+            device.readings[name] = gone
+        text = f"{message['call']} returned GPU_IS_LOST"
+        return [
+            GpuLostReported(
+                **self.base(message, text, message["call"], device.pci),
+                by="nvml",
+                index=device.index if device.index is not None else message.get("index"),
+                uuid=device.uuid,
+            )
+        ]
+
+    def _on_gone(self, message: dict[str, Any]) -> list[Event]:
+        device = self._device(message)
+        device.over = True
+        words = {
+            "not-found": "NVML no longer knows the device",
+            "unavailable": "the driver called the device unavailable; it is not asked any more",
+            "skipped": "the device is asleep, or is to be left alone; it is not asked any more",
+        }
+        text = words.get(message["why"], message["why"])
+        return [self.changed(message, "stopped", text, device=device.pci)]
+
+    def _on_nvml(self, message: dict[str, Any]) -> list[Event]:
+        device = self._device(message) if "slot" in message else None
+        text = f"{message['call']} returned {message['name']} ({message['code']})"
+        if device and (device.pci is None or message["call"] in OPENING):
+            device.over = True
+            device.not_opened = Unavailable(REASONS.get(message["code"], Reason.FAILED), text)
+        base = self.base(message, text, message["call"], device.pci if device else None)
+        index = device.index if device and device.index is not None else message.get("index")
+        return [NvmlReturned(**base, code=message["code"], name=message["name"], index=index)]
+
+    def _on_closed(self, message: dict[str, Any]) -> list[Event]:
+        code, name = message["code"], message["name"]
+        reason = {4: Reason.NOT_PERMITTED, 17: Reason.NOT_PERMITTED}.get(code, Reason.NOT_THERE)
+        before = self.closed
+        self.closed = Unavailable(reason, f"nvmlInit returned {name}", _HINTS.get(code, ""))
+        for device in self.devices.values():
+            device.over = True
+        if before == self.closed:
+            return []
+        text = f"NVML cannot be used: {name} ({code})"
+        return [self.changed(message, "unavailable", text)]
+
+    def init_failed(self, message: dict[str, Any]) -> NvmlReturned:
+        """A driver that should be there and cannot be used."""
+        code, name = message["code"], message["name"]
+        text = f"nvmlInit returned {name} ({code})"
+        return NvmlReturned(**self.base(message, text, "nvmlInit"), code=code, name=name)
+
+    def _on_error(self, message: dict[str, Any]) -> list[Event]:
+        last = message["text"].strip().splitlines()[-1]
+        return [self.changed(message, "gap", f"the NVML process failed: {last}"[:500])]
+
+    def _on_bye(self, message: dict[str, Any]) -> list[Event]:
+        self.bye = message["why"]
+        if self.bye != "firmware":
+            return []
+        text = "a GPU's firmware does not answer; no further NVML call is made"
+        return [self.changed(message, "stopped", text)]
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _in_words(known: dict[str, Any]) -> str:
+    """The part of a sample that a person asks for first."""
+    words = []
+    if "power_w" in known:
+        limit = f" of {known['limit_w']:.0f}" if "limit_w" in known else ""
+        words.append(f"{known['power_w']:.1f}{limit} W")
+    if "temp_c" in known:
+        words.append(f"{known['temp_c']} C")
+    if "sm_clock_mhz" in known:
+        words.append(f"{known['sm_clock_mhz']} MHz")
+    if "link_gen" in known and "link_width" in known:
+        words.append(f"Gen{known['link_gen']} x{known['link_width']}")
+    return ", ".join(words)

@@ -1,0 +1,376 @@
+"""A live session: sources polled, a rolling window kept, the rules asked when something happened.
+
+The rules see a timeline, as they do for saved logs, so a live verdict and one from a recording of
+the same minutes agree. They are asked when something arrived that is no sample, never at the
+sampling rate, and what asking costs is bounded: asking takes a fifth of the time at most.
+"""
+
+from __future__ import annotations
+
+import queue
+import re
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+from gpuprobe import verdict
+from gpuprobe.clock import now
+from gpuprobe.clock_joining import Clocks
+from gpuprobe.diagnosis import Diagnosis, Input, Kind, NotChecked, Verdict
+from gpuprobe.events import (
+    BridgeLinked,
+    ConfigSpaceUnreadable,
+    Event,
+    FirmwareFaulted,
+    GpuLostReported,
+    GpuSampled,
+    Origin,
+    PresenceTested,
+    ProbeStalled,
+    SourceChanged,
+    XidReported,
+    is_evidence,
+)
+from gpuprobe.identity import PciAddress
+from gpuprobe.live.nvml import NvmlProbe
+from gpuprobe.live.nvml_process import LeftBehind
+from gpuprobe.live.onsets import Onsets
+from gpuprobe.live.sources import WHAT, SourceState
+from gpuprobe.live.window import KEEP_EVENTS, KEEP_S, RollingWindow, is_sample
+from gpuprobe.reading import Known, Reason, Unavailable
+from gpuprobe.rules.pcie_link_errors import NVML_COUNTERS
+from gpuprobe.sources.base import Source
+from gpuprobe.sources.pci_tree import ROOT, addresses, device_path, look, path_to_root
+from gpuprobe.timeline import Timeline
+
+POLL_S: Final = 0.1
+"""Pause between two polls; an NVML event ends it early."""
+
+STOP_S: Final = 1.0
+"""How long `stop` takes at most, whatever hangs."""
+
+ASK_SHARE: Final = 5.0
+"""After the rules were asked, they are left alone for this many times as long as they took."""
+
+ASK_PAUSE_S: Final = 0.2
+"""And at least this long."""
+
+FIRMWARE_XIDS: Final = frozenset({119, 120, 175})
+FIRMWARE_WORDS: Final = frozenset({"heartbeat", "rpc-timeout", "unresponsive"})
+"""A firmware that stopped answering: the next NVML call may not return."""
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What came since the last one.
+
+    Attributes:
+        samples: Readings, in order of arrival within each source.
+        events: Everything else.
+        diagnosis: The new diagnosis, where it changed; else None.
+    """
+
+    samples: tuple[Event, ...] = ()
+    events: tuple[Event, ...] = ()
+    diagnosis: Diagnosis | None = None
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The first verdict of a diagnosis that changed, else None."""
+        return self.diagnosis.verdicts[0] if self.diagnosis is not None else None
+
+
+class Session:
+    """Watches through its sources until it is stopped.
+
+    ```python
+    session = Session(live_sources())
+    session.start()
+    try:
+        for update in session.updates():
+            if update.verdict is not None:
+                print(update.verdict.summary)
+    finally:
+        session.stop()
+    ```
+
+    Args:
+        sources: What to listen to.
+        keep_s: Seconds of samples kept at full rate; ten minutes before that at one a second.
+        keep_events: How many other events are kept.
+        devices: What another device says is left out, but for the ports above these; None for
+            every device.
+        root: Where /sys is looked for, to test presence when the driver says "lost".
+        wake: Ends the pause between two polls early; give the same to `live_sources`.
+
+    Attributes:
+        diagnosis: The newest, or None before anything was judged.
+        left_behind: After `stop`: processes that are still inside a driver call.
+    """
+
+    def __init__(
+        self,
+        sources: Iterable[Source],
+        *,
+        keep_s: float = KEEP_S,
+        keep_events: int = KEEP_EVENTS,
+        devices: Iterable[PciAddress] | None = None,
+        root: Path = ROOT,
+        wake: threading.Event | None = None,
+    ) -> None:
+        self.sources = tuple(sources)
+        self.diagnosis: Diagnosis | None = None
+        self.left_behind: tuple[LeftBehind, ...] = ()
+        self._only = None if devices is None else {device.slot for device in devices}
+        self._root = root
+        self._wake = wake or threading.Event()
+        self._window = RollingWindow(
+            keep_s=keep_s, keep_events=keep_events, watched=frozenset(NVML_COUNTERS)
+        )
+        self._onsets = Onsets()
+        self._states: dict[str, SourceState] = {}
+        self._functions: set[PciAddress] = set()
+        self._tested: set[PciAddress] = set()
+        self._stalls: dict[PciAddress, ProbeStalled] = {}
+        self._tests: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._numbers = count(1)
+        self._news = False
+        self._ask_at = 0.0
+        self._told: object = None
+        self._over = threading.Event()
+
+    # --- life -----------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start every source; one that cannot be used says why in `states`."""
+        self._functions = set(addresses(self._root))
+        for device in list(self._only or ()):
+            self._only = {*(self._only or ()), *path_to_root(device, self._root)}
+        for source in self.sources:
+            self._states[source.name] = SourceState(source.name, source.available())
+            source.start()
+
+    def updates(self, poll_s: float = POLL_S) -> Iterator[Update]:
+        """What comes, until `stop`; an update without anything in it every `poll_s` seconds."""
+        while not self._over.is_set():
+            self._wake.wait(poll_s)
+            self._wake.clear()
+            if self._over.is_set():
+                return
+            yield self.poll()
+
+    def poll(self) -> Update:
+        """What came since the last time. Returns at once, but for asking the rules."""
+        samples: list[Event] = []
+        events: list[Event] = []
+        for event in self._arrived():
+            if self._window.add(event):
+                self._news = True
+            (samples if is_sample(event) else events).append(event)
+        begin = time.monotonic()
+        if not self._news or begin < self._ask_at:
+            return Update(tuple(samples), tuple(events))
+        self._news = False
+        found = self.judge()
+        took = time.monotonic() - begin
+        self._ask_at = begin + took + max(ASK_PAUSE_S, ASK_SHARE * took)
+        told = _gist(found)
+        changed = told != self._told and not (self._told is None and found.answer is Kind.NO_FAULT)
+        self._told = told
+        return Update(tuple(samples), tuple(events), found if changed else None)
+
+    def stop(self) -> tuple[LeftBehind, ...]:
+        """Let go of every source, in a second at most, whatever hangs.
+
+        Returns:
+            Processes that are still inside a driver call; each ends when its call returns.
+        """
+        self._over.set()
+        self._wake.set()
+        threads = [
+            threading.Thread(target=source.stop, name=f"stop-{source.name}", daemon=True)
+            for source in self.sources
+        ]
+        for thread in threads:
+            thread.start()
+        until = time.monotonic() + STOP_S
+        for thread in threads:
+            thread.join(max(0.0, until - time.monotonic()))
+        if self.nvml is not None:
+            self.left_behind = tuple(self.nvml.left_behind)
+        return self.left_behind
+
+    # --- what is known --------------------------------------------------------------------
+
+    @property
+    def nvml(self) -> NvmlProbe | None:
+        """The NVML source, where there is one."""
+        return next((one for one in self.sources if isinstance(one, NvmlProbe)), None)
+
+    @property
+    def states(self) -> tuple[SourceState, ...]:
+        """How each source is doing, in the order of the sources."""
+        return tuple(self._states.values())
+
+    @property
+    def devices(self) -> tuple[PciAddress, ...]:
+        """GPUs seen so far, in order of address."""
+        return tuple(sorted(self.timeline().gpus()))
+
+    def timeline(self) -> Timeline:
+        """What is remembered, as the rules see it."""
+        events = self._window.events()
+        return Timeline(events=events, inputs=self._inputs(events), clocks=Clocks())
+
+    def judge(self) -> Diagnosis:
+        """Ask the rules now."""
+        found = verdict.diagnose(self.timeline())
+        first, *rest = found.verdicts
+        unseen = tuple(self._not_seen())
+        told = {item.what for item in unseen}
+        kept = tuple(item for item in first.not_checked if item.what not in told)
+        self.diagnosis = replace(
+            found, verdicts=(replace(first, not_checked=(*unseen, *kept)), *rest)
+        )
+        return self.diagnosis
+
+    def _inputs(self, events: Sequence[Event]) -> list[Input]:
+        kernel = self._states.get("kernel-log")
+        log = kernel.access.value if kernel and isinstance(kernel.access, Known) else None
+        paths = dict.fromkeys([log] if log else [])
+        paths.update(dict.fromkeys(event.origin.input for event in events))
+        names = set(self._states)
+        return [
+            Input(path, "kmsg" if path == log or path not in names else "live", None, 1)
+            for path in paths
+            if path != "kernel-log"
+        ]
+
+    def _not_seen(self) -> Iterator[NotChecked]:
+        for state in self._states.values():
+            if isinstance(state.access, Unavailable):
+                access = state.access
+                what = WHAT.get(state.name, state.name)
+                yield NotChecked(what, access.detail or str(access.reason), access.hint)
+
+    # --- what arrives ---------------------------------------------------------------------
+
+    def _arrived(self) -> Iterator[Event]:
+        for source in self.sources:
+            for event in source.poll():
+                if not self._is_wanted(event):
+                    continue
+                yield event
+                yield from self._noted(source, event)
+        while True:
+            try:
+                yield self._tests.get_nowait()
+            except queue.Empty:
+                return
+
+    def _is_wanted(self, event: Event) -> bool:
+        """Whether it is about a device that is watched, a port above one, or about none."""
+        if self._only is None or event.device is None:
+            return True
+        known = event.device.slot in self._only or event.device in self._only
+        if known and isinstance(event, BridgeLinked):
+            self._only.add(event.parent)
+        return known
+
+    def _noted(self, source: Source, event: Event) -> Iterator[Event]:
+        """What an event makes the session do, and the events that follow from it."""
+        if isinstance(event, GpuSampled):
+            yield from self._onsets.begun(event)
+            self._end_stall(event)
+            if self.nvml is not None and self._onsets.lacks_limits(event.device):
+                readings: Mapping[Any, Mapping[str, Any]] = self.nvml.readings()
+                yield from self._onsets.limits(event, readings.get(event.device, {}))
+        elif isinstance(event, SourceChanged):
+            self._note_source(source, event)
+        elif isinstance(event, ProbeStalled) and event.device is not None:
+            self._stalls[event.device] = event
+        elif is_evidence(event):
+            self._stand_off(event)
+
+    def _end_stall(self, sample: GpuSampled) -> None:
+        """A call that came back late: what was said of it has to be judged anew."""
+        stall = self._stalls.get(sample.device) if sample.device is not None else None
+        if stall is None or stall.stamp is None or sample.stamp is None:
+            return
+        if (sample.stamp.monotonic_s or 0.0) > (stall.stamp.monotonic_s or 0.0):
+            self._stalls = {pci: one for pci, one in self._stalls.items() if one is not stall}
+            self._news = True
+
+    def _note_source(self, source: Source, event: SourceChanged) -> None:
+        before = self._states.get(source.name)
+        access = before.access if before else source.available()
+        if event.what in ("unavailable", "started"):
+            access = source.available()
+            if event.what == "unavailable" and isinstance(access, Known):
+                access = Unavailable(Reason.FAILED, event.origin.text)
+        if event.device is None:
+            self._states[source.name] = SourceState(
+                source.name, access, event.what, event.origin.text
+            )
+
+    def _stand_off(self, event: Event) -> None:
+        """Leave a lost device alone, and the library after a firmware hang."""
+        probe = self.nvml
+        hung = (isinstance(event, XidReported) and event.code in FIRMWARE_XIDS) or (
+            isinstance(event, FirmwareFaulted) and event.what in FIRMWARE_WORDS
+        )
+        if hung and probe is not None:
+            probe.cease(event.origin.text)
+        lost = isinstance(event, GpuLostReported) or (
+            isinstance(event, XidReported) and event.code == 79
+        )
+        silent = isinstance(event, ConfigSpaceUnreadable) and event.how == "all-ones"
+        device = event.device.slot if event.device is not None else None
+        if device is None or not (lost or silent):
+            return
+        if probe is not None and event.origin.input != probe.name:
+            probe.skip(device)
+        if lost and device in self._functions and device not in self._tested:
+            self._tested.add(device)
+            threading.Thread(
+                target=self._test_presence, args=(device,), name="presence", daemon=True
+            ).start()
+
+    def _test_presence(self, device: PciAddress) -> None:
+        """The tests without the driver, right after the driver said "lost"."""
+        found = look([device], self._root)[device]
+        words = "its directory is gone" if not found.directory else f"config space {found.config}"
+        base: dict[str, Any] = {
+            "origin": Origin(
+                "sysfs",
+                None,
+                f"{device}: {words} after the driver said that it is lost ({found.detail})",
+                str(device_path(device, self._root)),
+                (len(self.sources), next(self._numbers)),
+            ),
+            "stamp": now(),
+            "device": device,
+        }
+        self._tests.put(
+            PresenceTested(**base, directory=found.directory, config=found.config, driver="lost")
+        )
+        self._wake.set()
+
+
+def _gist(found: Diagnosis) -> object:
+    """What makes two diagnoses the same to somebody who watches: counts and times may differ."""
+    return tuple(
+        (
+            one.kind,
+            one.certainty,
+            one.device.pci if one.device else None,
+            one.xids,
+            one.other_devices,
+            re.sub(r"\d+", "#", one.summary),
+        )
+        for one in found.verdicts
+    )

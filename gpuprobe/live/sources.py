@@ -1,0 +1,69 @@
+"""The sources of this machine, and how each is doing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gpuprobe.identity import PciAddress
+from gpuprobe.live.nvml import NvmlProbe
+from gpuprobe.sources.base import Availability, Source
+from gpuprobe.sources.host import HostSource
+from gpuprobe.sources.kernel_log import KernelLog
+from gpuprobe.sources.pci_tree import ROOT
+from gpuprobe.sources.sysfs import SysfsSource
+from gpuprobe.sources.udev import UdevSource
+
+WHAT: Final = {
+    "nvml": "power, temperature, clocks and the driver's own word (NVML)",
+    "kernel-log": "the kernel log",
+    "udev": "devices that come and go (udev)",
+    "sysfs": "presence, links and AER counters (sysfs)",
+    "host": "the host's memory, sensors and pressure",
+}
+"""What a source sees, for a list of what is not seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceState:
+    """How a source is doing.
+
+    Attributes:
+        name: Its name. access: How it can be used, or why not and what would change that.
+        what: The last thing it said of itself (`SourceChanged.what`), or "".
+        text: The same in words.
+    """
+
+    name: str
+    access: Availability
+    what: str = ""
+    text: str = ""
+
+
+def live_sources(
+    *,
+    rate_hz: float = 10.0,
+    devices: Sequence[PciAddress] | None = None,
+    nvml: bool = True,
+    root: Path = ROOT,
+    wake: threading.Event | None = None,
+) -> list[Source]:
+    """The sources of this machine, the kernel's word first.
+
+    Args:
+        rate_hz: Rate of NVML's fast group.
+        devices: These alone; None for every GPU. A device named here is watched whatever it is.
+        nvml: False leaves NVML to others.
+        root: Where /sys and /proc are looked for.
+        wake: See `NvmlProbe`.
+    """
+    found: list[Source] = [KernelLog(0, root=root)]
+    if nvml:
+        found.append(NvmlProbe(rate_hz=rate_hz, devices=devices, root=root, order=1, wake=wake))
+    found.append(SysfsSource(2, root=root, devices=devices))
+    found.append(UdevSource(3))
+    found.append(HostSource(4, root=root))
+    return found

@@ -1,0 +1,134 @@
+"""What the NVML child and its parent say to each other. Standard library alone.
+
+The child is started with one argument, its `Settings` as JSON. Child to parent, on its stdout: one
+JSON object a line, `{"t": TYPE, ...}`, ASCII. Every message has `"m"`: `time.monotonic_ns()` when
+it was made, and `"w"`: wall clock, nanoseconds since 1970. A `slot` is one opening of one device.
+
+* `hello` (`pid`, `driver`, `nvml`, `cuda`, `count`): NVML is open and lists `count` devices.
+* `came` (`slot`, `pci`, `uuid`, `name`, `index`, `mig`): a device was opened.
+* `samples` (`slot`, `rows`): the fast group. A row is its time (as `m`), then the values in the
+  order of `nvml_calls.values(Group.FAST)`: null for what the device does not offer,
+  `{"u": reason, "c": code}` for what failed this time.
+* `sample` (`slot`, `group`, `values`): group `slow` or `once`; name to value, or to `{"u", "c"}`.
+* `absent` (`slot`, `values`): name to `{"u", "c"}` of what is not offered, and asked no more.
+* `power` (`slot`, `samples`): the driver's own, lists of `[microseconds since 1970, watts]`.
+* `event` (`slot`, `type`, `data`): an NVML event: type bit mask, data (the Xid).
+* `nvml` (`call`, `code`, `name`, `slot`): a call began to fail; said once until it answers again.
+* `lost` (`slot`, `pci`, `index`, `call`, `code`): GPU_IS_LOST; the device is asked no more.
+* `gone` (`slot`, `pci`, `why`): no longer sampled: `not-found`, `unavailable`, `skipped`.
+* `closed` (`code`, `name`): NVML cannot be opened, or was shut; it is tried again.
+* `error` (`text`): something in the child itself failed.
+* `bye` (`why`): the child ends by itself: `pipe`, `done`, `firmware`, `mismatch`, `error`.
+
+Parent to child, on its stdin: one JSON object a line: `{"do": "skip", "pci": ...}` (make no more
+calls to that device), `{"do": "open", "pci": ...}`, `{"do": "cease"}` (no further call at all),
+`{"do": "stop"}`. The end of the pipe means the same as `stop`.
+
+Beside it a small shared memory (a memfd, inherited) holds a `CallState` for each thread: which
+call it is in, and since when, so that a call that hangs has a name.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+MAX_DEVICES: Final = 63
+"""Slots for devices, 0 to 62. The thread that waits for a slot's events has EVENTS more."""
+
+EVENTS: Final = 64
+LIBRARY_SLOT: Final = 127
+"""The thread that opens the library and lists devices."""
+
+SLOTS: Final = 128
+"""Threads that can be told apart."""
+
+_STATE: Final = struct.Struct("<IIQ")
+STATE_BYTES: Final = _STATE.size * SLOTS
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the child is told at its start.
+
+    Attributes:
+        state_fd: File descriptor of the shared memory.
+        rate_hz: Rate of the fast group.
+        devices: Addresses to open, or None for all that NVML lists.
+        once: Read every group once and leave.
+        retry_s: How often NVML is tried again where it cannot be opened, and asked how many
+            devices there are where it is, seconds.
+    """
+
+    state_fd: int
+    rate_hz: float = 10.0
+    devices: tuple[str, ...] | None = None
+    once: bool = False
+    retry_s: float = 5.0
+
+    def to_argument(self) -> str:
+        """As the child's one argument."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_argument(cls, text: str) -> Settings:
+        """Read it back."""
+        fields = json.loads(text)
+        if fields["devices"] is not None:
+            fields["devices"] = tuple(fields["devices"])
+        return cls(**fields)
+
+
+@dataclass(frozen=True, slots=True)
+class CallState:
+    """What one thread of the child is doing.
+
+    Attributes:
+        call: Index into `nvml_calls.CALLS` plus 1, or 0 outside of any call.
+        tid: The thread's kernel id.
+        since_ns: `time.monotonic_ns()` when the call began.
+    """
+
+    call: int
+    tid: int
+    since_ns: int
+
+
+pack_state = _STATE.pack_into
+"""`pack_state(memory, slot * STATE_SIZE, call, tid, since_ns)`: for the hot path of the child."""
+STATE_SIZE: Final = _STATE.size
+
+
+def put_state(memory: memoryview, slot: int, state: CallState) -> None:
+    """Write one thread's state; a torn read only names a call that just ended."""
+    _STATE.pack_into(memory, slot * _STATE.size, state.call, state.tid, state.since_ns)
+
+
+def get_state(memory: memoryview, slot: int) -> CallState:
+    """Read one thread's state."""
+    return CallState(*_STATE.unpack_from(memory, slot * _STATE.size))
+
+
+def encode(message: dict[str, Any]) -> bytes:
+    """One line of the protocol."""
+    return json.dumps(message, separators=(",", ":"), ensure_ascii=True).encode() + b"\n"
+
+
+def decode(line: bytes) -> dict[str, Any] | None:
+    """The message of a line, or None for a line that is none (cut off by a death)."""
+    try:
+        message = json.loads(line)
+    except ValueError:
+        return None
+    return message if isinstance(message, dict) and "t" in message else None
+
+
+def decode_command(line: bytes) -> dict[str, Any] | None:
+    """The command of a line, or None for a line that is none."""
+    try:
+        command = json.loads(line)
+    except ValueError:
+        return None
+    return command if isinstance(command, dict) and "do" in command else None

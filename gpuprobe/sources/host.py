@@ -1,0 +1,213 @@
+"""Watches the host beside the GPU: OOM kills of a cgroup, CPU heat, alarms of board sensors.
+
+Cost: a dozen small reads a second; sensors and the CPUs' heat counts every ten seconds. No
+permission needed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+from gpuprobe.events import Event, HostFaulted, OomKilled, PowerReported, SystemDescribed
+from gpuprobe.reading import Known, Reason, Unavailable
+from gpuprobe.sources.base import Availability
+from gpuprobe.sources.figures import Number
+from gpuprobe.sources.host_readings import HostReading, SensorReading, read_host
+from gpuprobe.sources.pci_tree import ROOT, read_text
+from gpuprobe.sources.threaded import Beat, ThreadedSource, Turn
+
+__all__ = ["HostReading", "HostSource", "read_host"]
+
+INTERVAL_S = 1.0
+SLOW_EVERY = 10
+"""Readings between two of sensors and heat counts."""
+
+_LAPTOPS = frozenset({"8", "9", "10", "14", "31", "32"})
+"""DMI chassis types: portable, laptop, notebook, sub notebook, convertible, detachable."""
+
+_CONTAINERS = ("docker", "kubepods", "containerd", "libpod", "lxc", "garden")
+
+
+class HostSource(ThreadedSource):
+    """Watches the host.
+
+    Attributes:
+        latest: The last reading, or None before the first.
+
+    Args:
+        order: See `ThreadedSource`.
+        root: Where /proc and /sys are looked for.
+        pid: Whose cgroup is watched; this process's when None.
+        cgroup: A cgroup's folder, instead of a process's.
+        interval_s: Time between two readings, seconds.
+    """
+
+    name = "host"
+
+    def __init__(
+        self,
+        order: int = 0,
+        *,
+        root: Path = ROOT,
+        pid: int | None = None,
+        cgroup: Path | None = None,
+        interval_s: float = INTERVAL_S,
+    ) -> None:
+        super().__init__(order)
+        self._root = root
+        self._pid = pid
+        self._cgroup = cgroup
+        self._interval_s = interval_s
+        self.latest: HostReading | None = None
+
+    def available(self) -> Availability:
+        """Whether /proc is there."""
+        if not (self._root / "proc/meminfo").exists():
+            return Unavailable(Reason.NOT_THERE, f"no {self._root / 'proc'}", "It needs Linux.")
+        return Known(str(self._root / "proc"))
+
+    def _run(self, turn: Turn) -> None:
+        beat = Beat(self._interval_s)
+        tick = 0
+        self.latest = None
+        turn.put(self._changed("started", f"reading {self._root / 'proc'}"))
+        for event in self.describe():
+            turn.put(event)
+        while not turn.over:
+            for event in self.look(slow=tick % SLOW_EVERY == 0):
+                turn.put(event)
+            tick += 1
+            turn.wait(beat.pause())
+
+    def describe(self) -> Iterator[Event]:
+        """Facts about the machine that a verdict may need, told once."""
+        files = {"kernel": "proc/sys/kernel/osrelease", "cmdline": "proc/cmdline"}
+        for key, path in files.items():
+            text = read_text(self._root / path)
+            if isinstance(text, Known) and text.value:
+                yield self._fact(key, text.value, path)
+                if key == "kernel" and "microsoft" in text.value.lower():
+                    yield self._fact("wsl", text.value, path)
+        dmi = self._root / "sys/class/dmi/id"
+        names = [read_text(dmi / name) for name in ("sys_vendor", "product_name")]
+        words = " ".join(name.value for name in names if isinstance(name, Known)).strip()
+        if words:
+            yield self._fact("chassis", words, "sys/class/dmi/id")
+        kind = read_text(dmi / "chassis_type")
+        if isinstance(kind, Known) and kind.value in _LAPTOPS:
+            yield self._fact("laptop", words or kind.value, "sys/class/dmi/id/chassis_type")
+        if container := self._container():
+            yield self._fact("container", container, "proc/self/cgroup")
+
+    def _container(self) -> str:
+        for mark, name in ((".dockerenv", "docker"), ("run/.containerenv", "podman")):
+            if (self._root / mark).exists():
+                return name
+        groups = read_text(self._root / "proc/self/cgroup")
+        text = groups.value if isinstance(groups, Known) else ""
+        return next((name for name in _CONTAINERS if name in text), "")
+
+    def _fact(self, key: str, value: str, path: str) -> SystemDescribed:
+        base = self._base(f"{key}: {value}", str(self._root / path))
+        return SystemDescribed(**base, key=key, value=value)
+
+    def look(self, *, slow: bool) -> Iterator[Event]:
+        """One reading: what changed since the last one.
+
+        Args:
+            slow: Read what costs more, too: the board's sensors and every CPU's heat counts.
+        """
+        now = read_host(self._root, pid=self._pid, cgroup=self._cgroup, slow=slow)
+        before = self.latest
+        if before is not None and not slow:
+            now = dataclasses.replace(
+                now,
+                sensors=before.sensors,
+                core_throttles=before.core_throttles,
+                package_throttles=before.package_throttles,
+            )
+        self.latest = now
+        if before is None:
+            yield from self._already_bad(now)
+            return
+        yield from self._oom(before, now)
+        if slow:
+            yield from self._heat(before, now)
+            yield from self._alarms(before, now)
+
+    def _oom(self, before: HostReading, now: HostReading) -> Iterator[Event]:
+        if before.cgroup.path != now.cgroup.path:
+            return
+        more = _rise(before.cgroup.oom_kills, now.cgroup.oom_kills)
+        if more:
+            limit = now.cgroup.memory_limit_bytes
+            words = f", limit {limit.value} bytes" if isinstance(limit, Known) else ""
+            text = f"the OOM killer ended {more} processes of cgroup {now.cgroup.path}{words}"
+            yield OomKilled(**self._base(text, now.cgroup.path), cgroup=True)
+
+    def _heat(self, before: HostReading, now: HostReading) -> Iterator[Event]:
+        more = _rise(before.package_throttles, now.package_throttles)
+        if more:
+            text = f"the CPU slowed down by heat {more} times since the last look"
+            yield HostFaulted(**self._base(text, "thermal_throttle"), what="cpu-heat")
+
+    def _already_bad(self, now: HostReading) -> Iterator[Event]:
+        """What is wrong at the first look: limits passed, but no mere alarm bits."""
+        for sensor in now.sensors:
+            if _too_hot(sensor):
+                yield self._sensor(sensor, "at its critical limit or above")
+            if sensor.under and sensor.kind == "voltage_v":
+                yield self._under_voltage(sensor)
+
+    def _alarms(self, before: HostReading, now: HostReading) -> Iterator[Event]:
+        known = {sensor.path: sensor for sensor in before.sensors}
+        for sensor in now.sensors:
+            old = known.get(sensor.path)
+            if old is None:
+                continue
+            if _too_hot(sensor) and not _too_hot(old):
+                yield self._sensor(sensor, "at its critical limit or above")
+            elif sensor.kind == "fan_rpm" and sensor.alarm and old.alarm is False:
+                yield self._sensor(sensor, "raised its alarm", "fan")
+            elif sensor.kind == "voltage_v":
+                if sensor.under and not old.under:
+                    yield self._under_voltage(sensor)
+                elif old.under and sensor.under is False:
+                    text = f"{_name(sensor)} is above its lower limit again"
+                    base = self._base(text, sensor.path, device=sensor.device)
+                    yield PowerReported(**base, what="voltage-normal", gpu=False)
+
+    def _under_voltage(self, sensor: SensorReading) -> Event:
+        base = self._base(f"{_name(sensor)} is below its critical limit", sensor.path)
+        return PowerReported(**base, what="under-voltage", gpu=False)
+
+    def _sensor(self, sensor: SensorReading, words: str, what: str = "heat") -> Event:
+        base = self._base(f"{_name(sensor)} {words}", sensor.path, device=sensor.device)
+        return HostFaulted(**base, what=what)
+
+
+def _rise(before: Number, now: Number) -> int:
+    """By how much a count rose; 0 where one of them is not known."""
+    if isinstance(before, Known) and isinstance(now, Known):
+        return max(0, now.value - before.value)
+    return 0
+
+
+def _too_hot(sensor: SensorReading) -> bool:
+    """At its critical limit, where that is one: boards leave 0, 127 or less than the room has."""
+    limit, value = sensor.critical, sensor.value
+    return (
+        sensor.kind == "temp_c"
+        and limit is not None
+        and 40.0 <= limit < 126.0
+        and isinstance(value, Known)
+        and limit <= value.value < 200.0
+    )
+
+
+def _name(sensor: SensorReading) -> str:
+    unit = {"temp_c": "C", "voltage_v": "V", "fan_rpm": "rpm", "power_w": "W", "current_a": "A"}
+    value = f"{sensor.value.value:g} {unit[sensor.kind]}" if isinstance(sensor.value, Known) else ""
+    return f"{sensor.chip} {sensor.label} {value}".strip()

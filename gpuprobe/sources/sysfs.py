@@ -1,0 +1,394 @@
+"""Watches GPUs and the ports above them in sysfs.
+
+Presence is tested ten times a second, links and counters are read once. Needs no root and no
+driver. Cost: two small reads a GPU and tick, some ten a second for each function on its path.
+Nothing is read from a device that is asleep, so none is kept awake.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gpuprobe.events import (
+    BridgeLinked,
+    ConfigSpaceUnreadable,
+    CountersSampled,
+    DeviceChanged,
+    DeviceIdentified,
+    Event,
+    LinkStateReported,
+    PresenceTested,
+    SystemDescribed,
+)
+from gpuprobe.identity import PciAddress
+from gpuprobe.reading import Known, Reason, Unavailable, value_or_none
+from gpuprobe.sources.base import Availability
+from gpuprobe.sources.pci_readings import (
+    AER_DEVICE,
+    AER_ROOT,
+    LinkReading,
+    aer_counters,
+    read_aspm_policy,
+    read_driver,
+    read_function,
+    read_link,
+    read_port_status,
+    read_power,
+)
+from gpuprobe.sources.pci_tree import (
+    ROOT,
+    TRIES,
+    TRIES_OVER_S,
+    Presence,
+    addresses,
+    asleep,
+    device_path,
+    gpus,
+    is_gpu,
+    look_once,
+    path_to_root,
+    read_bytes,
+)
+from gpuprobe.sources.threaded import Beat, ThreadedSource, Turn
+
+__all__ = ["LinkReading", "SysfsSource", "gpus", "path_to_root"]
+
+PRESENCE_S = 0.1
+SLOW_EVERY = 10
+"""Presence ticks between two looks at links, counters and the list of devices."""
+
+
+_SAMPLED_FILES = ("current_link_speed", "current_link_width", *AER_DEVICE, *AER_ROOT)
+
+
+@dataclass(slots=True)
+class _Watched:
+    """What was last seen of one function.
+
+    Attributes:
+        path: The ports above it, nearest first; kept when it is gone.
+        seen: The last presence that was reported.
+        ones_since: When config space first read all ones, else None. ones: How often since.
+        driver: The driver that was bound when it was last looked at.
+    """
+
+    address: PciAddress
+    path: list[PciAddress]
+    seen: Presence | None = None
+    ones_since: float | None = None
+    ones: int = 0
+    driver: str | None = None
+    status_file: str = ""
+    config_file: str = ""
+
+
+@dataclass(slots=True)
+class _Sampled:
+    """Link and counters of one function, as last reported.
+
+    Attributes:
+        files: What is read each time; only when a byte of it changed, it is read anew in full.
+        raw: What stood in them.
+    """
+
+    files: tuple[str, ...]
+    raw: tuple[bytes, ...] = ()
+    link: tuple[float | None, int | None] | None = None
+    best: tuple[float | None, int | None] = (None, None)
+    counters: dict[str, int] = field(default_factory=dict)
+
+
+class SysfsSource(ThreadedSource):
+    """Watches functions in sysfs.
+
+    A function that is removed while it answered gives `DeviceChanged(removed)` without a driver:
+    the kernel unbinds in order, so this may have been asked for. One that read all ones before
+    keeps its driver's name there.
+
+    Args:
+        order: See `ThreadedSource`.
+        root: Where /sys is looked for.
+        devices: Functions to watch as GPUs, whatever their class; None for all GPUs, those that
+            come later included.
+        presence_s: Time between two presence tests, seconds.
+    """
+
+    name = "sysfs"
+
+    def __init__(
+        self,
+        order: int = 0,
+        *,
+        root: Path = ROOT,
+        devices: Sequence[PciAddress] | None = None,
+        presence_s: float = PRESENCE_S,
+    ) -> None:
+        super().__init__(order)
+        self._root = root
+        self._devices = devices
+        self._presence_s = presence_s
+        self._forget()
+
+    def _forget(self) -> None:
+        self._watched: dict[PciAddress, _Watched] = {}
+        self._sampled: dict[PciAddress, _Sampled] = {}
+        self._known: dict[PciAddress, bool] = {}
+
+    def available(self) -> Availability:
+        """Whether sysfs lists PCI devices here, and a GPU among them."""
+        where = self._root / "sys/bus/pci/devices"
+        if not where.is_dir():
+            return Unavailable(
+                Reason.NOT_THERE,
+                f"no {where}",
+                "In a container, mount the host's /sys (read-only is enough).",
+            )
+        if self._devices is None and not gpus(self._root):
+            return Unavailable(Reason.NOT_THERE, f"{where} lists no GPU")
+        return Known(str(where))
+
+    def _run(self, turn: Turn) -> None:
+        self._forget()
+        beat = Beat(self._presence_s)
+        tick = 0
+        turn.put(self._changed("started", f"watching {self._root / 'sys/bus/pci/devices'}"))
+        policy = read_aspm_policy(self._root)
+        if isinstance(policy, Known):
+            text = f"pcie_aspm policy is {policy.value}"
+            turn.put(SystemDescribed(**self._base(text), key="aspm", value=policy.value))
+        while not turn.over:
+            for event in self.look(slow=tick % SLOW_EVERY == 0, first=tick == 0):
+                turn.put(event)
+            tick += 1
+            turn.wait(beat.pause())
+
+    def look(self, *, slow: bool, first: bool = False) -> Iterator[Event]:
+        """One tick: what changed since the last one.
+
+        Args:
+            slow: Look at the list of devices, links and counters, too.
+            first: What is found was there before; else it came just now.
+        """
+        if slow:
+            yield from self._list(first=first)
+        here = time.monotonic()
+        for watched in list(self._watched.values()):
+            yield from self._test(watched, here)
+        if slow:
+            yield from self._sample()
+
+    # --- which ----------------------------------------------------------------------------
+
+    def _list(self, *, first: bool) -> Iterator[Event]:
+        there = addresses(self._root) if self._devices is None else list(self._devices)
+        for address in there:
+            if address not in self._known:
+                # Class and vendor are read once: a server has hundreds of functions.
+                self._known[address] = self._devices is not None or is_gpu(address, self._root)
+                if self._known[address]:
+                    yield from self._welcome(address, new=not first)
+        for address in self._known.keys() - set(there):
+            if not self._known[address]:
+                del self._known[address]
+
+    def _welcome(self, address: PciAddress, *, new: bool) -> Iterator[Event]:
+        path = path_to_root(address, self._root)
+        folder = device_path(address, self._root)
+        self._watched[address] = _Watched(
+            address,
+            path,
+            status_file=str(folder / "power/runtime_status"),
+            config_file=str(folder / "config"),
+        )
+        if not folder.is_dir():
+            return
+        function = read_function(address, self._root)
+        if new:
+            yield DeviceChanged(
+                **self._at(address, f"{address} came"), what="added", class_code=function.class_code
+            )
+        who = f"[{function.vendor_id or 0:04x}:{function.device_id or 0:04x}]"
+        driver = value_or_none(function.driver)
+        self._watched[address].driver = driver
+        yield DeviceIdentified(
+            **self._at(address, f"{address} {who}, driver {driver or 'none'}"),
+            is_gpu=True,
+            vendor_id=function.vendor_id,
+            device_id=function.device_id,
+        )
+        below = address
+        for port in path:
+            yield BridgeLinked(**self._at(below, f"{below} is below {port}"), parent=port)
+            below = port
+
+    # --- presence -------------------------------------------------------------------------
+
+    def _test(self, watched: _Watched, here: float) -> Iterator[Event]:
+        if self._as_before(watched):
+            return
+        found = look_once(watched.address, self._root)
+        if found.config == "all-ones":
+            if watched.ones_since is None:
+                watched.ones_since, watched.ones = here, 0
+            watched.ones += 1
+            if watched.ones < TRIES or here - watched.ones_since < TRIES_OVER_S:
+                return  # may be a reset or a recovery: ask again
+        before = watched.seen
+        if before is not None and (found.directory, found.config) == (
+            before.directory,
+            before.config,
+        ):
+            if found.config != "all-ones":
+                watched.ones_since = None
+            return
+        watched.seen = found
+        if before is None and not found.directory:
+            return  # never seen: nothing left
+        yield PresenceTested(
+            **self._at(watched.address, f"{watched.address}: {_words(found)}"),
+            directory=found.directory,
+            config=found.config,
+        )
+        yield from self._changes(watched, before, found)
+        if found.config != "all-ones":
+            watched.ones_since = None
+
+    def _as_before(self, watched: _Watched) -> bool:
+        """The usual case at the least cost: awake, answering, and so it was."""
+        return (
+            watched.seen is not None
+            and watched.seen.config == "answers"
+            and watched.ones_since is None
+            and _raw(watched.status_file) == b"active\n"
+            and _raw(watched.config_file, 4) not in (b"", b"\xff\xff\xff\xff")
+        )
+
+    def _changes(
+        self, watched: _Watched, before: Presence | None, found: Presence
+    ) -> Iterator[Event]:
+        address = watched.address
+        if not found.directory:
+            silent = watched.ones_since is not None
+            text = f"{address} is gone from sysfs"
+            text += f" while {watched.driver} was bound and it read all ones" if silent else ""
+            yield DeviceChanged(
+                **self._at(address, text),
+                what="removed",
+                driver=watched.driver if silent else None,
+            )
+        elif found.config == "all-ones":
+            yield from self._silent(watched, found)
+        elif before is not None and not before.directory:
+            yield from self._welcome(address, new=True)
+            self._watched[address].seen = found
+        elif before is not None and before.config == "all-ones" and found.config == "answers":
+            yield DeviceChanged(**self._at(address, f"{address} answers again"), what="answered")
+
+    def _silent(self, watched: _Watched, found: Presence) -> Iterator[Event]:
+        address = watched.address
+        state = value_or_none(read_power(address, self._root).power_state)
+        driver = value_or_none(read_driver(address, self._root))
+        text = (
+            f"{address} config space reads ff ff ff ff, {watched.ones} times in a row; "
+            f"runtime_status {found.runtime_status or 'unknown'}, "
+            f"power_state {state or 'unknown'}, driver {driver or 'none'}"
+        )
+        yield ConfigSpaceUnreadable(
+            **self._at(address, text), how="all-ones", driver=driver, from_state=state
+        )
+        if watched.path:
+            yield from self._port(watched.path[0])
+
+    def _port(self, port: PciAddress) -> Iterator[Event]:
+        """What the port above a silent function says of the link: the same link, other end."""
+        status = read_port_status(port, self._root)
+        if status.link_active == Known(False):
+            text = f"{port}: Data Link Layer Link Active is not set"
+            yield LinkStateReported(**self._at(port, text), what="inactive")
+
+    # --- links and counters ---------------------------------------------------------------
+
+    def _sample(self) -> Iterator[Event]:
+        done: set[PciAddress] = set()
+        for watched in self._watched.values():
+            seen = watched.seen
+            alive = seen is not None and seen.config == "answers" and watched.ones_since is None
+            if alive:
+                driver = read_driver(watched.address, self._root)
+                watched.driver = value_or_none(driver)
+            for address in (watched.address, *watched.path) if alive else watched.path:
+                if address not in done and device_path(address, self._root).is_dir():
+                    done.add(address)
+                    yield from self._sample_one(address)
+
+    def _sample_one(self, address: PciAddress) -> Iterator[Event]:
+        sampled = self._sampled.get(address)
+        if sampled is None:
+            folder = device_path(address, self._root)
+            files = tuple(str(folder / name) for name in _SAMPLED_FILES)
+            sampled = self._sampled[address] = _Sampled(files)
+        if asleep(device_path(address, self._root)) is not None:
+            return
+        raw = tuple(map(_raw, sampled.files))
+        if raw == sampled.raw:
+            return
+        sampled.raw = raw
+        reading = read_link(address, self._root)
+        link = (value_or_none(reading.speed_gts), value_or_none(reading.width))
+        best = (value_or_none(reading.max_speed_gts), value_or_none(reading.max_width))
+        sampled.best = (best[0] or sampled.best[0], best[1] or sampled.best[1])
+        if link != (None, None) and link != sampled.link:
+            sampled.link = link
+            text = f"{address} link {_link_words(link)}, at best {_link_words(sampled.best)}"
+            yield LinkStateReported(
+                **self._at(address, text),
+                what="sampled",
+                speed_gts=link[0],
+                width=link[1],
+                max_speed_gts=sampled.best[0],
+                max_width=sampled.best[1],
+            )
+        counters = dict(aer_counters(address, self._root))
+        if counters and counters != sampled.counters:
+            risen = _risen(sampled.counters, counters)
+            begun = not sampled.counters
+            sampled.counters = counters
+            words = "first reading" if begun else ", ".join(risen) or "began anew"
+            yield CountersSampled(
+                **self._at(address, f"{address} AER counters: {words}"),
+                counters=tuple(counters.items()),
+            )
+
+    def _at(self, address: PciAddress, text: str) -> dict[str, Any]:
+        return self._base(text, str(device_path(address, self._root)), device=address)
+
+
+def _raw(path: str, size: int = 8192) -> bytes:
+    """A file as it stands, or nothing: for telling whether it changed."""
+    try:
+        return read_bytes(path, size)
+    except OSError:
+        return b""
+
+
+def _words(found: Presence) -> str:
+    if not found.directory:
+        return "its directory in sysfs is gone"
+    return f"directory there, config space {found.config} ({found.detail})"
+
+
+def _link_words(link: tuple[float | None, int | None]) -> str:
+    speed = "unknown speed" if link[0] is None else f"{link[0]:g} GT/s"
+    return f"{speed} x{'?' if link[1] is None else link[1]}"
+
+
+def _risen(before: dict[str, int], now: dict[str, int]) -> list[str]:
+    return [
+        f"{name} {before.get(name, 0)} -> {value}"
+        for name, value in now.items()
+        if value > before.get(name, 0)
+    ]

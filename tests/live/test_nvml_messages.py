@@ -1,0 +1,159 @@
+"""The child's messages as events and readings; damaged ones as nothing."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from gpuprobe.events import GpuLostReported, GpuSampled, NvmlReturned, XidReported
+from gpuprobe.identity import PciAddress
+from gpuprobe.live.nvml_messages import FAST_NAMES, Translator
+from gpuprobe.reading import Known, Reason, Unavailable
+
+ONE = PciAddress.parse("0000:04:00.0")
+TIMES = {"m": 5_000_000_000, "w": 1_796_000_000_000_000_000}
+
+
+def message(kind: str, **fields: Any) -> dict[str, Any]:
+    return {"t": kind, **TIMES, **fields}
+
+
+@pytest.fixture
+def translator() -> Translator:
+    found = Translator(order=3)
+    found.events(message("hello", pid=1, driver="580.1", nvml="13", cuda=13000, count=1))
+    came = {"pci": "0000:04:00.0", "uuid": "GPU-1", "name": "A", "index": 0, "mig": False}
+    found.events(message("came", slot=0, **came))
+    return found
+
+
+def row(at: int, **known: Any) -> list[Any]:
+    return [at, *(known.get(name) for name in FAST_NAMES)]
+
+
+def test_each_row_has_its_own_time_on_both_clocks(translator: Translator) -> None:
+    """A row read 40 ms before the message was made is 40 ms older by either clock."""
+    rows = [row(4_960_000_000, power_w=10.5), row(5_000_000_000, power_w=11.0)]
+    first, second = translator.events(message("samples", slot=0, rows=rows))
+
+    assert isinstance(first, GpuSampled)
+    assert first.stamp is not None
+    assert second.stamp is not None
+    assert first.stamp.monotonic_s == pytest.approx(4.96)
+    assert first.stamp.wall is not None
+    assert second.stamp.wall == datetime.fromtimestamp(1_796_000_000, UTC)
+    assert (second.stamp.wall - first.stamp.wall).total_seconds() == pytest.approx(0.04)  # type: ignore[operator]
+    assert first.origin.order < second.origin.order
+    assert first.origin.order[0] == 3
+
+
+def test_what_failed_or_is_not_offered_is_none_and_has_its_reason(translator: Translator) -> None:
+    """Absent is never zero."""
+    failed = {"u": "failed", "c": 999}
+    translator.events(
+        message("absent", slot=0, values={"util_percent": {"u": "not-supported", "c": 3}})
+    )
+    (sample,) = translator.events(
+        message("samples", slot=0, rows=[row(1, power_w=0.0, temp_c=failed)])
+    )
+    readings = translator.devices[0].newest()
+
+    assert isinstance(sample, GpuSampled)
+    assert (sample.power_w, sample.temp_c, sample.util_percent) == (0.0, None, None)
+    assert readings["power_w"] == Known(0.0)
+    assert readings["temp_c"] == Unavailable(Reason.FAILED, "NVML code 999")
+    assert isinstance(readings["util_percent"], Unavailable)
+    assert readings["util_percent"].reason is Reason.NOT_SUPPORTED
+
+
+def test_a_row_without_any_value_is_no_sample(translator: Translator) -> None:
+    """Slow values of a second ago do not make a sample."""
+    translator.events(message("sample", slot=0, group="slow", values={"limit_w": 350.0}))
+    failed = {name: {"u": "failed", "c": 16} for name in FAST_NAMES}
+
+    assert translator.events(message("samples", slot=0, rows=[row(1, **failed)])) == []
+
+
+def test_rates_come_from_two_readings_and_not_from_a_wrap(translator: Translator) -> None:
+    """Bytes a second are a difference over its time; a count that fell gives none."""
+
+    def slow(at_s: float, received: int, sent: int) -> None:
+        values = {"pcie_rx_bytes": received, "pcie_tx_bytes": sent}
+        translator.events(
+            {**message("sample", slot=0, group="slow", values=values), "m": int(at_s * 1e9)}
+        )
+
+    def rate() -> Any:
+        (sample,) = translator.events(message("samples", slot=0, rows=[row(1, power_w=1.0)]))
+        assert isinstance(sample, GpuSampled)
+        return sample.rx_bytes_per_s, sample.tx_bytes_per_s
+
+    slow(1.0, 1000, 0)
+    assert rate() == (None, None)
+    slow(3.0, 5000, 800)
+    assert rate() == (2000.0, 400.0)
+    slow(4.0, 10, 900)
+    assert rate() == (None, None)
+
+
+def test_a_loss_is_said_once_and_empties_the_readings(translator: Translator) -> None:
+    """Two threads may find it."""
+    lost = message("lost", slot=0, pci="0000:04:00.0", index=0, call="nvmlX", code=15)
+    first, second = translator.events(lost), translator.events(lost)
+
+    assert [type(event) for event in first] == [GpuLostReported]
+    assert second == []
+    assert translator.devices[0].newest()["power_w"] == Unavailable(
+        Reason.LOST, "nvmlX returned GPU_IS_LOST"
+    )
+
+
+def test_a_slot_used_again_keeps_what_was_known_of_the_first(translator: Translator) -> None:
+    """The readings of a device stay after another has its slot."""
+    translator.events(message("samples", slot=0, rows=[row(1, power_w=5.0)]))
+    came = {"pci": "0000:05:00.0", "uuid": "GPU-2", "name": "B", "index": 1, "mig": False}
+    translator.events(message("came", slot=0, **came))
+
+    assert translator.past[ONE].newest()["power_w"] == Known(5.0)
+    assert str(translator.devices[0].pci) == "0000:05:00.0"
+
+
+def test_an_error_about_the_library_has_no_device(translator: Translator) -> None:
+    """And one about a device has its address and index."""
+    about = message("nvml", slot=0, call="nvmlX", code=999, name="UNKNOWN")
+    (event,) = translator.events(about)
+    assert isinstance(event, NvmlReturned)
+    assert (event.device, event.index, event.code) == (ONE, 0, 999)
+    (event,) = translator.events(message("nvml", call="nvmlY", code=999, name="UNKNOWN"))
+    assert event.device is None
+
+
+def test_an_xid_event_has_the_uuid(translator: Translator) -> None:
+    """Type 0x8 with its number."""
+    (event,) = translator.events(message("event", slot=0, type=8, data=43))
+
+    assert isinstance(event, XidReported)
+    assert (event.code, event.uuid, event.via, event.device) == (43, "GPU-1", "nvml", ONE)
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        {"t": "samples"},
+        {"t": "samples", **TIMES, "slot": 0, "rows": []},
+        {"t": "samples", **TIMES, "slot": 0, "rows": [[1]]},
+        {"t": "samples", **TIMES, "slot": 0, "rows": 5},
+        {"t": "sample", **TIMES, "slot": 0, "group": "slow", "values": []},
+        {"t": "came", **TIMES, "slot": 9, "pci": "nonsense"},
+        {"t": "power", **TIMES, "slot": 0, "samples": []},
+        {"t": "error", **TIMES, "text": ""},
+        {"t": "nothing-known"},
+        {"t": "base"},
+        {"t": 7},
+    ],
+)
+def test_a_damaged_message_gives_nothing(translator: Translator, damaged: dict[str, Any]) -> None:
+    """A child that lies harms nobody."""
+    assert translator.events(damaged) == []
