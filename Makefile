@@ -27,7 +27,7 @@ demo: $(STAMP) ## Diagnose an example incident; no GPU needed
 	@$(BIN)/gpuprobe diagnose -q examples/healthy-trap; test $$? -eq 1
 
 test: $(STAMP) ## Run the tests; no GPU, root or network needed
-	$(BIN)/pytest -q -n auto
+	$(BIN)/pytest -q -n 4 --dist worksteal
 
 lint: $(STAMP) ## Check style and imports
 	$(BIN)/ruff check .
