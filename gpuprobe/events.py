@@ -5,9 +5,9 @@ An event judges nothing. Sources produce events, a timeline orders them, rules w
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields
 from enum import StrEnum
-from typing import Any, Literal, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, dataclass_transform
 
 from gpuprobe.clock import Stamp
 from gpuprobe.identity import PciAddress
@@ -45,13 +45,22 @@ class Origin:
     order: tuple[int, int] = (0, 0)
 
 
-_T = TypeVar("_T")
+_T = TypeVar("_T", bound="Event")
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, eq_default=False)
 def _observed(cls: type[_T]) -> type[_T]:
-    """A frozen dataclass with what `Event` has for all: it makes far less code at import."""
-    return dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
+    """A frozen dataclass with what `Event` has for all.
+
+    A plain one would make six functions a class out of text, and that for some forty classes takes
+    longer than reading a short log.
+    """
+    made = dataclass(init=False, repr=False, eq=False)(cls)
+    made._defaults = {
+        item.name: item.default for item in fields(made) if item.default is not MISSING
+    }
+    made._names = frozenset(item.name for item in fields(made))
+    return made
 
 
 @_observed
@@ -81,6 +90,25 @@ class Event:
     source: str | None = None
     count: int = 1
     last: Origin | None = None
+
+    _defaults: ClassVar[dict[str, Any]]
+    _names: ClassVar[frozenset[str]]
+
+    if not TYPE_CHECKING:
+
+        def __init__(self, **values: Any) -> None:
+            unknown = values.keys() - self._names
+            missing = self._names - self._defaults.keys() - values.keys()
+            if unknown or missing:
+                raise TypeError(f"{type(self).__name__}: {sorted(unknown | missing)}")
+            self.__dict__.update(self._defaults)
+            self.__dict__.update(values)
+
+        def __setattr__(self, name: str, value: object) -> None:
+            raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+        def __delattr__(self, name: str) -> None:
+            raise FrozenInstanceError(f"cannot delete field {name!r}")
 
     def _values(self) -> tuple[Any, ...]:
         return tuple(getattr(self, item.name) for item in fields(self))
@@ -563,7 +591,7 @@ class GpuSampled(Event):
 # --- Live sampling ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_observed
 class CountersSampled(Event):
     """Counter values of one device at one moment. Only rises mean something.
 
@@ -575,7 +603,7 @@ class CountersSampled(Event):
     counters: tuple[tuple[str, int], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_observed
 class PowerSampled(Event):
     """The driver's own power samples since the last such event, about 10 ms apart.
 
@@ -588,7 +616,7 @@ class PowerSampled(Event):
     samples: tuple[tuple[float, float], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_observed
 class PresenceTested(Event):
     """Somebody looked whether a device is still there.
 
@@ -603,7 +631,7 @@ class PresenceTested(Event):
     driver: Literal["answers", "lost", "silent", "not-asked"] = "not-asked"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_observed
 class ProbeStalled(Event):
     """A call into the driver did not return in time: evidence, never a verdict.
 
@@ -623,7 +651,7 @@ class ProbeStalled(Event):
     waited_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_observed
 class SourceChanged(Event):
     """A live source started, stopped, was released, or lost messages.
 
