@@ -664,6 +664,34 @@ class SourceChanged(Event):
     what: str
 
 
+@_observed
+class ProcessesListed(Event):
+    """NVML listed the processes that use a GPU.
+
+    Attributes:
+        pids: Their process ids, in the namespace of the driver.
+    """
+
+    pids: tuple[int, ...] = ()
+
+
+@_observed
+class OutputWritten(Event):
+    """Lines that a followed program wrote: kept for the reader, never weighed.
+
+    What they mean, if anything, arrives as events of its own.
+
+    Attributes:
+        stream: `stdout`, `stderr`, or "" where the two cannot be told apart.
+        lines: Line number from 1 since the program began, and the text without its line end.
+        dropped: Bytes that came too fast before these lines and were not read.
+    """
+
+    stream: str = ""
+    lines: tuple[tuple[int, str], ...] = ()
+    dropped: int = 0
+
+
 # --- Programs --------------------------------------------------------------------------------
 
 

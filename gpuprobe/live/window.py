@@ -23,9 +23,11 @@ from gpuprobe.events import (
     GpuLostReported,
     GpuSampled,
     LinkStateReported,
+    OutputWritten,
     PowerSampled,
     PresenceTested,
     ProbeStalled,
+    ProcessesListed,
     SourceChanged,
     SystemDescribed,
     ThermalReported,
@@ -192,6 +194,10 @@ class RollingWindow:
             case LinkStateReported(what="sampled"):
                 self._links.append(event)
                 return event.width is not None and event.width < (event.max_width or 0)
+            case OutputWritten():
+                pass  # the recording keeps it; a verdict rests on what was read in it
+            case ProcessesListed():
+                self._facts[ProcessesListed, event.device] = event
             case DeviceIdentified():
                 self._facts[DeviceIdentified, event.origin.input, event.device, event.uuid] = event
             case BridgeLinked():
@@ -235,7 +241,8 @@ class RollingWindow:
 
 def is_sample(event: Event) -> bool:
     """Whether an event comes at a sampling rate rather than because something happened."""
-    return isinstance(event, GpuSampled | PowerSampled | CountersSampled) or (
+    at_a_rate = GpuSampled | PowerSampled | CountersSampled | OutputWritten | ProcessesListed
+    return isinstance(event, at_a_rate) or (
         isinstance(event, LinkStateReported) and event.what == "sampled"
     )
 
