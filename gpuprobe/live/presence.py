@@ -2,7 +2,7 @@
 
 Standard library alone, a few milliseconds, no lock, no thread: for use inside an engine whose
 CUDA context is dead and whose driver may hang. Only a device that reads all ones is asked again,
-over about a second, since a reset or a recovery looks the same for a moment.
+for 0.6 s, since a reset or a recovery looks the same for a moment.
 """
 
 from __future__ import annotations
@@ -80,7 +80,9 @@ def _given(root: Path) -> tuple[PciAddress, ...] | None:
     return tuple(found) or None
 
 
-AT_IMPORT = take_inventory()
+AT_IMPORT = take_inventory(Path(os.environ.get("GPUPROBE_ROOT") or ROOT))
+"""What there was when this module was imported; below $GPUPROBE_ROOT where that is set, as in a
+container that has the host's /sys and /proc elsewhere, or in a test of an engine."""
 
 
 def device_present(
@@ -110,7 +112,7 @@ def device_present(
     and the environment does not tell whether it is this process's.
     """
     before = AT_IMPORT if inventory is None else inventory
-    wanted = _wanted(device, before)
+    wanted = gpus_meant(device, before)
     if isinstance(wanted, Unavailable):
         return wanted
     found = look(wanted.gpus, before.root)
@@ -146,7 +148,14 @@ def _all_present(
     return Known(True)
 
 
-def _wanted(device: PciAddress | str | int | None, before: Inventory) -> Visible | Unavailable:
+def gpus_meant(device: PciAddress | str | int | None, before: Inventory) -> Visible | Unavailable:
+    """The GPUs that `device_present` means by its argument.
+
+    Raises:
+        AddressError: `device` is a text and no PCI address.
+
+    Missing: not-there without sysfs, without a GPU, or for an index that none has.
+    """
     if not (before.root / "sys/bus/pci/devices").is_dir():
         return Unavailable(
             Reason.NOT_THERE,

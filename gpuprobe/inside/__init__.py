@@ -1,0 +1,1 @@
+"""What `gpuprobe.hook` is made of. It runs inside an engine: the standard library alone."""
