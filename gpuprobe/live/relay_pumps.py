@@ -1,0 +1,254 @@
+"""The engine's output on its way: to where it would have gone, and a copy to the probe.
+
+Standard library alone. A stream has a thread, so that a reader who does not take the one does not
+hold up the other. Nobody waits for the probe.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import select
+import stat
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from gpuprobe.live import relay_frames
+
+CHUNK: Final = 1 << 17
+"""Bytes read at once; a pipe holds up to eight times as much."""
+
+BACKLOG: Final = 1 << 20
+"""Bytes kept for a probe that does not read; of more, the oldest are dropped."""
+
+PIPE_BYTES: Final = 1 << 20
+"""What the pipes are asked to hold, which is what Linux gives everybody."""
+
+_FRAME_COST: Final = 200
+"""Bytes that a frame takes here beside its data: an engine may write one byte at a time."""
+
+_GONE: Final = select.POLLERR | select.POLLHUP | select.POLLNVAL
+
+
+class Mirror:
+    """The pipe to the probe, which is never waited for.
+
+    Args:
+        descriptor: The pipe's end; it does not block.
+        on_wait: Called when something is left to be written once there is room: `flush`.
+    """
+
+    def __init__(self, descriptor: int, on_wait: Callable[[], None]) -> None:
+        self.descriptor = descriptor
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        self._on_wait = on_wait
+        self._lock = threading.Lock()
+        self._waiting: deque[tuple[int, int, int, bytes | memoryview]] = deque()
+        self._size = 0
+        self._rest: bytes | memoryview = b""
+        self._dropped = [0] * len(relay_frames.STREAMS)
+
+    @property
+    def waits(self) -> bool:
+        """Whether something is left that the probe may still take."""
+        return bool(self._rest or self._waiting) and self.descriptor >= 0
+
+    def put(self, kind: int, stream: int = 0, data: bytes | memoryview = b"") -> None:
+        """Send a frame; `data` may be used again afterwards."""
+        with self._lock:
+            if self.descriptor < 0:
+                return
+            waited = self.waits
+            self._waiting.append((kind, stream, time.monotonic_ns(), data))
+            self._size += len(data) + _FRAME_COST
+            self._flush()
+            if not self.waits:
+                return
+            if self._waiting and self._waiting[-1][3] is data:
+                self._waiting[-1] = (*self._waiting[-1][:3], bytes(data))
+            if isinstance(self._rest, memoryview):
+                self._rest = bytes(self._rest)
+            self._drop()
+        if not waited:
+            self._on_wait()
+
+    def flush(self) -> None:
+        """Write what there is room for."""
+        with self._lock:
+            self._flush()
+
+    def close(self) -> None:
+        """Nothing more comes, or nobody reads."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+        self.descriptor = -1
+        self._waiting.clear()
+        self._rest = b""
+
+    def _flush(self) -> None:
+        try:
+            while self.waits:
+                if not self._rest:
+                    self._write_next()
+                else:
+                    self._rest = self._rest[os.write(self.descriptor, self._rest) :]
+        except BlockingIOError:
+            return
+        except OSError:
+            self.close()
+
+    def _write_next(self) -> None:
+        kind, stream, at_ns, data = self._waiting[0]
+        head = relay_frames.header(kind, stream, len(data), self._dropped[stream], at_ns)
+        written = os.writev(self.descriptor, (head, data))
+        self._waiting.popleft()
+        self._size -= len(data) + _FRAME_COST
+        self._dropped[stream] = 0
+        if written < len(head):
+            self._rest = head[written:] + bytes(data)
+        else:
+            self._rest = data[written - len(head) :]
+
+    def _drop(self) -> None:
+        """Make room: the oldest output goes, what is said of the engine stays."""
+        while self._size > BACKLOG:
+            place = next(n for n, one in enumerate(self._waiting) if one[0] == relay_frames.OUTPUT)
+            _, stream, _, data = self._waiting[place]
+            del self._waiting[place]
+            self._size -= len(data) + _FRAME_COST
+            self._dropped[stream] += len(data)
+
+
+class Pump(threading.Thread):
+    """Copies one stream until its last writer has gone.
+
+    Args:
+        source: What the engine writes into: the reading end of a pipe, or a terminal's master.
+        targets: Where it would have gone: the first is written to, all are let go of at the end.
+        stream: A place in `relay_frames.STREAMS`.
+        mirror: Takes the copy.
+        on_news: Called when it was found empty after `drain`, and at its end.
+
+    Attributes:
+        drained: After `drain`: all that was written before has been handed on.
+        over: The last writer has gone.
+    """
+
+    def __init__(
+        self,
+        source: int,
+        targets: Sequence[int],
+        stream: int,
+        mirror: Mirror,
+        on_news: Callable[[], None],
+    ) -> None:
+        super().__init__(daemon=True)
+        self.drained = False
+        self.over = False
+        self._source = source
+        self._targets = targets
+        self._stream = stream
+        self._mirror = mirror
+        self._on_news = on_news
+        self._wake_read, self._wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+
+    def drain(self) -> None:
+        """The engine has ended: say when all that it wrote was handed on."""
+        os.write(self._wake_write, b"x")
+
+    def run(self) -> None:
+        """See `threading.Thread`."""
+        try:
+            self._copy()
+        finally:
+            self._let_go()
+            self.drained = self.over = True
+            self._on_news()
+
+    def _copy(self) -> None:
+        poller = select.poll()
+        poller.register(self._source, select.POLLIN)
+        poller.register(self._wake_read, select.POLLIN)
+        target = self._targets[0]
+        if stat.S_IFMT(os.fstat(target).st_mode) in (stat.S_IFIFO, stat.S_IFSOCK):
+            poller.register(target, 0)  # tells at once when its reader has gone
+        view = memoryview(bytearray(CHUNK))
+        batched = not os.get_blocking(self._source)
+        left: int | None = None
+        while True:
+            ready = dict(poller.poll())
+            if self._wake_read in ready:
+                poller.unregister(self._wake_read)
+                left = PIPE_BYTES  # a pipe held no more: what comes behind it is not the engine's
+            if ready.get(target, 0) & _GONE:
+                return
+            if self._source in ready:
+                size = _read(self._source, view, more=batched)
+                if size is None:
+                    continue
+                if size == 0 or not self._hand_on(view[:size], target):
+                    return
+                left = left - size if left is not None else None
+            if left is not None and not self.drained and (self._source not in ready or left <= 0):
+                self.drained = True
+                self._on_news()
+
+    def _hand_on(self, data: memoryview, target: int) -> bool:
+        """Write everything; False when nobody reads it, as a broken pipe tells its writer."""
+        self._mirror.put(relay_frames.OUTPUT, self._stream, data)
+        while data:
+            try:
+                data = data[os.write(target, data) :]
+            except BlockingIOError:  # somebody else made this pipe or terminal so
+                _wait_writable(target)
+            except BrokenPipeError:
+                return False
+            except OSError:  # a full disk, a terminal that was hung up: the engine goes on
+                return True
+        return True
+
+    def _let_go(self) -> None:
+        os.close(self._source)
+        self._mirror.put(relay_frames.CLOSED, self._stream)
+        for target in self._targets:
+            replace_with_null(target)
+
+
+def replace_with_null(descriptor: int) -> None:
+    """Let go of what a descriptor stands for, and keep its number in use."""
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    os.dup2(null, descriptor, inheritable=False)
+    os.close(null)
+
+
+def _read(source: int, view: memoryview, *, more: bool) -> int | None:
+    """How much came: 0 when no writer is left, None when it was nothing after all.
+
+    A terminal gives a few kilobytes at a time, so all that is there is taken: each write behind
+    it costs as much as a read.
+    """
+    size = 0
+    try:
+        size = os.readv(source, (view,))
+        while more and 0 < size < len(view):
+            added = os.readv(source, (view[size:],))
+            if added == 0:
+                break
+            size += added
+    except BlockingIOError:
+        return size or None
+    except OSError:  # a terminal without a program left
+        return size
+    return size
+
+
+def _wait_writable(descriptor: int) -> None:
+    poller = select.poll()
+    poller.register(descriptor, select.POLLOUT)
+    with contextlib.suppress(OSError):
+        poller.poll()
