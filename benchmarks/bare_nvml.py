@@ -1,7 +1,8 @@
 """What one would write oneself: NVML calls in a loop. `python -m benchmarks.bare_nvml RATE CALLS`.
 
-CALLS is JSON, `[[function, arguments, names of values], ...]`; of two calls that give the same
-values the first that a GPU answers is made. Nothing else is imported, so that memory compares.
+CALLS is JSON, `[[function, arguments, names of values, seconds apart], ...]`; of two calls that
+give the same values the first that a GPU answers is made, and none more often than it says.
+Nothing else is imported, so that memory compares.
 Ends on SIGTERM and writes `{"stamps": {GPU: [monotonic seconds, ...]}}`.
 """
 
@@ -18,10 +19,11 @@ from typing import Any
 # The yardstick; gpuprobe itself has one door to NVML.
 import pynvml  # noqa: TID251
 
+Calls = list[tuple[str, list[Any], list[str], float]]
 Made = list[tuple[Callable[..., Any], list[Any]]]
 
 
-def main(rate_hz: float, calls: list[tuple[str, list[Any], list[str]]]) -> None:
+def main(rate_hz: float, calls: Calls) -> None:
     """Make the calls at that rate."""
     got: list[int] = []
 
@@ -33,25 +35,39 @@ def main(rate_hz: float, calls: list[tuple[str, list[Any], list[str]]]) -> None:
     handles = [
         pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())
     ]
-    made = [answering(handle, calls) for handle in handles]
+    calm_s = max(apart_s for *_, apart_s in calls)
+    fast = [answering(handle, [one for one in calls if not one[3]]) for handle in handles]
+    calm = [answering(handle, [one for one in calls if one[3]]) for handle in handles]
     stamps: list[list[float]] = [[] for _ in handles]
-    due = time.monotonic()
+    due = calm_due = time.monotonic()
     while not got:
+        all_due = due + 0.5 / rate_hz >= calm_due
+        if all_due:
+            calm_due = due + calm_s
         for place, handle in enumerate(handles):
             stamps[place].append(time.monotonic())
-            for function, arguments in made[place]:
+            for function, arguments in fast[place]:
+                function(handle, *arguments)
+            for function, arguments in calm[place] if all_due else ():
                 function(handle, *arguments)
         due = max(due + 1 / rate_hz, time.monotonic())
         time.sleep(max(0.0, due - time.monotonic()))
     pynvml.nvmlShutdown()
-    print(json.dumps({"stamps": dict(enumerate(stamps)), "calls": [len(one) for one in made]}))
+    print(
+        json.dumps(
+            {
+                "stamps": dict(enumerate(stamps)),
+                "calls": [len(fast[place]) + len(calm[place]) for place in range(len(handles))],
+            }
+        )
+    )
 
 
-def answering(handle: Any, calls: list[tuple[str, list[Any], list[str]]]) -> Made:
+def answering(handle: Any, calls: Calls) -> Made:
     """The calls that this GPU answers, each value once."""
     found: Made = []
     given: set[str] = set()
-    for name, arguments, values in calls:
+    for name, arguments, values, _ in calls:
         function = getattr(pynvml, name, None)
         if function is None or given.issuperset(values):
             continue

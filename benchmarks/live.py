@@ -23,7 +23,7 @@ from benchmarks.live_effect import LOADS, PAIRS, Effect, effect
 from benchmarks.live_program import START_UP_S, Program, told_stamps
 from benchmarks.process_tree import cpu_s, pss_mib
 from benchmarks.table import circumstances
-from gpuprobe.live.nvml_calls import CALLS, Group
+from gpuprobe.live.nvml_calls import CALLS, CALM_S, Group
 
 MEMORY_EVERY_S = 5.0
 RATES = (1, 4, 10, 100)
@@ -151,6 +151,7 @@ def parts() -> Iterator[Part]:
         bare = (sys.executable, "-m", "benchmarks.bare_nvml", str(rate), calls)
         yield _worker("gpuprobe", rate, f"gpuprobe watch --rate {rate} >/dev/null")
         yield Part(f"pynvml-{rate}", bare, told_stamps, f"the same fast calls at {rate} Hz, bare")
+        yield _worker("record", rate, f"gpuprobe record --rate {rate} FILE")
         yield _worker("session", rate, f"gpuprobe.live.session.Session at {rate} Hz")
         yield _worker("probe", rate, f"gpuprobe.live.nvml.NvmlProbe at {rate} Hz")
     for milliseconds in (100, 10):
@@ -163,13 +164,20 @@ def parts() -> Iterator[Part]:
     yield Part("nvitop-4", nvitop, _unseen, "nvitop --interval 0.25", True, missing)
 
 
-def fast_calls() -> Iterator[tuple[str, list[Any], list[str]]]:
-    """What gpuprobe reads at the sampling rate: function, arguments, names of the values."""
+def fast_calls() -> Iterator[tuple[str, list[Any], list[str], float]]:
+    """What gpuprobe reads at the sampling rate.
+
+    Yields:
+        Function, arguments, names of the values, and the seconds that two calls are apart at
+        least.
+    """
+    apart_s = {Group.FAST: 0.0, Group.CALM: CALM_S}
     for call in CALLS:
-        if call.group is Group.FAST:
+        if call.group in apart_s:
             fields = [value.field for value in call.gives if value.field is not None]
             arguments: list[Any] = [fields] if fields else list(call.args)
-            yield call.function, arguments, [value.name for value in call.gives]
+            names = [value.name for value in call.gives]
+            yield call.function, arguments, names, apart_s[call.group]
 
 
 def _worker(name: str, rate: int, shown: str) -> Part:

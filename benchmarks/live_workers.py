@@ -11,6 +11,7 @@ import contextlib
 import json
 import signal
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -38,6 +39,11 @@ def main(name: str, rate_hz: float) -> None:
 
 def watch(rate_hz: float, stamps: Stamps) -> None:
     """The command itself in line mode, its lines written to /dev/null."""
+    _command(["watch", "--rate", str(rate_hz)], stamps)
+
+
+def _command(arguments: list[str], stamps: Stamps) -> None:
+    """Run a command of gpuprobe, and note what its session gives."""
     from gpuprobe.cli import main as command
     from gpuprobe.live.session import Session, Update
 
@@ -54,7 +60,13 @@ def watch(rate_hz: float, stamps: Stamps) -> None:
         mock.patch.object(Session, "poll", noting),
         contextlib.suppress(SystemExit),
     ):
-        command.main(["watch", "--rate", str(rate_hz)])
+        command.main(arguments)
+
+
+def record(rate_hz: float, stamps: Stamps) -> None:
+    """`gpuprobe record` into a temporary folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        _command(["record", "--quiet", "--rate", str(rate_hz), f"{folder}/it.gpuprobe"], stamps)
 
 
 def session(rate_hz: float, stamps: Stamps) -> None:
@@ -164,7 +176,7 @@ def _rate(work: Callable[[], float], seconds: float) -> float:
     return done / spent
 
 
-SAMPLERS = {"gpuprobe": watch, "session": session, "probe": probe}
+SAMPLERS = {"gpuprobe": watch, "record": record, "session": session, "probe": probe}
 LOADS = {"matmul": matmul, "copies": copies}
 
 

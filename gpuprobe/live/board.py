@@ -177,7 +177,7 @@ class Board:
         Returns:
             The lines that are new.
         """
-        for event in (*update.events, *update.samples):
+        for event in update.events:
             if isinstance(event, DeviceIdentified):
                 self._identify(event)
         for sample in update.samples:

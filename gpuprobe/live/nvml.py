@@ -19,11 +19,11 @@ from gpuprobe.identity import PciAddress
 from gpuprobe.live import wire
 from gpuprobe.live.nvml_messages import INPUT, Translator
 from gpuprobe.live.nvml_process import LeftBehind, NvmlProcess, missing_library
-from gpuprobe.live.nvml_sleep import is_asleep, nvidia_gpus
 from gpuprobe.live.nvml_snapshot import NvmlSnapshot, read_snapshot
 from gpuprobe.live.nvml_stall import Stall, Watchdog
 from gpuprobe.reading import Known, Reading, Reason, Unavailable
 from gpuprobe.sources.base import Availability
+from gpuprobe.sources.pci_tree import ROOT, asleep, device_path, nvidia_gpus
 
 __all__ = ["NvmlProbe", "NvmlSnapshot", "read_snapshot"]
 
@@ -31,6 +31,8 @@ GRACE_S: Final = 0.7
 """How long `stop` waits for the child at most."""
 QUEUE: Final = 20_000
 """Events kept between two polls; samples beyond are dropped and counted."""
+READINGS: Final = frozenset({"samples", "sample", "power", "processes", "absent"})
+"""Messages that say nothing but values."""
 TEND_EVERY_S: Final = 0.1
 SLEEP_EVERY_S: Final = 1.0
 RESTART_S: Final = 30.0
@@ -49,10 +51,13 @@ class NvmlProbe:
         deadlines_s: Deadline by group name for calls, to change the defaults of `nvml_calls`.
         retry_s: How often NVML is tried again while there is no driver, and asked whether
             devices came, seconds.
-        wake: Set when an event other than a sample has arrived, for a caller that sleeps.
+        batch_s: Readings come together after this long at most; what is no reading at once. Waking
+            for each costs more than reading it.
+        wake: Set when something has arrived, for a caller that sleeps.
 
     Attributes:
         left_behind: Children that were inside a call when they were let go of.
+        wake: See above; may be set before `start`.
     """
 
     name = INPUT
@@ -62,11 +67,12 @@ class NvmlProbe:
         *,
         rate_hz: float = 10.0,
         devices: Iterable[PciAddress] | None = None,
-        root: Path = Path("/"),
+        root: Path = ROOT,
         order: int = 0,
         env: Mapping[str, str] | None = None,
         deadlines_s: Mapping[str, float] | None = None,
         retry_s: float = 5.0,
+        batch_s: float = 0.5,
         wake: threading.Event | None = None,
     ) -> None:
         self.left_behind: list[LeftBehind] = []
@@ -75,8 +81,9 @@ class NvmlProbe:
         self._root = root
         self._env = env
         self._retry_s = retry_s
+        self._batch_s = batch_s
         self._deadlines_s = dict(deadlines_s or {})
-        self._wake = wake
+        self.wake = wake
         self._events: deque[Event] = deque()
         self._dropped = 0
         self._translator = Translator(order)
@@ -184,6 +191,31 @@ class NvmlProbe:
         if self._process is not None:
             self._process.tell(do="skip", pci=str(device))
 
+    def flush(self) -> None:
+        """Have the child send the readings that wait."""
+        if self._process is not None:
+            self._process.tell(do="flush")
+
+    def give_back(self, device: PciAddress) -> None:
+        """Sample a device again that was lost: it answers, and a driver was bound to it anew.
+
+        In a new child, since a library that has seen a device lost goes on saying so.
+        """
+        self._untouchable.discard(device)
+        if self._mode != "running":
+            return
+        if self._process is not None:
+            self._process.close()
+            self._old.append(self._process)
+            self._process = None
+        self._say("taken", f"{device} answers again; NVML is opened anew")
+        self._start_child()
+
+    @property
+    def untouchable(self) -> frozenset[PciAddress]:
+        """Devices that are asked nothing more, because they were lost."""
+        return frozenset(self._untouchable)
+
     def readings(self) -> dict[PciAddress, Mapping[str, Reading[Any]]]:
         """The newest reading of each value, by device."""
         devices = [*self._translator.past.values(), *list(self._translator.devices.values())]
@@ -209,15 +241,20 @@ class NvmlProbe:
             return
         self._translator.start_anew()
         names = None if devices is None else tuple(str(device) for device in devices)
-        settings = wire.Settings(-1, self._rate_hz, names, retry_s=self._retry_s)
+        settings = wire.Settings(
+            -1, self._rate_hz, names, retry_s=self._retry_s, batch_s=self._batch_s
+        )
         try:
-            self._process = NvmlProcess(settings, self._receive, self._env)
+            self._process = NvmlProcess(settings, self._receive, self._env, self._awake)
         except OSError as error:
             self._say("unavailable", f"the NVML process could not be started: {error}")
             self._restart_at = time.monotonic() + RESTART_S
             return
         self._watchdog = Watchdog(
-            self._process, self._translator, self._deadlines_s, period_s=1 / self._rate_hz
+            self._process,
+            self._translator,
+            self._deadlines_s,
+            period_s=max(1 / self._rate_hz, self._batch_s),
         )
 
     def _devices_to_open(self) -> list[PciAddress] | None:
@@ -244,15 +281,15 @@ class NvmlProbe:
         elif kind == "closed" and events and nvidia_gpus(self._root):
             # Without an NVIDIA GPU it is no fault that there is no driver.
             events = [*events, self._translator.init_failed(message)]
-        if kind in ("samples", "sample", "power", "absent"):
-            if len(self._events) >= QUEUE:
-                self._dropped += len(events)
-                return
-            self._events.extend(events)
-        elif events:
-            self._events.extend(events)
-            if self._wake is not None:
-                self._wake.set()
+        if kind in READINGS and len(self._events) >= QUEUE:
+            self._dropped += len(events)
+            return
+        self._events.extend(events)
+
+    def _awake(self) -> None:
+        """Once a read and not once a message: waking somebody costs more than reading it."""
+        if self.wake is not None:
+            self.wake.set()
 
     def _tend(self, now: float) -> None:
         """Look after the child: deadlines, its death, sleepers, what was let go of."""
@@ -275,6 +312,7 @@ class NvmlProbe:
         if self._mode == "running" and now - self._sleep_looked >= SLEEP_EVERY_S:
             self._sleep_looked = now
             self._look_for_sleepers()
+            self._look_for_returned()
 
     def _after_death(self, process: NvmlProcess, now: float) -> None:
         """The child has exited: say so, and decide whether another follows."""
@@ -340,19 +378,33 @@ class NvmlProbe:
             if device.pci is not None and not device.over
         }
         for pci in sampled:
-            if pci not in self._asleep and is_asleep(pci, self._root):
+            if pci not in self._asleep and self._sleeps(pci):
                 self._asleep.add(pci)
                 if self._process is not None:
                     self._process.tell(do="skip", pci=str(pci))
-        for pci in [pci for pci in self._asleep if not is_asleep(pci, self._root)]:
+        for pci in [pci for pci in self._asleep if not self._sleeps(pci)]:
             self._asleep.discard(pci)
-            wanted = self._wanted is None or pci in self._wanted
-            if not wanted or pci in self._untouchable:
-                continue
-            if self._process is not None:
-                self._process.tell(do="open", pci=str(pci))
-            elif self._restart_at is None:
-                self._start_child()
+            self._open(pci)
+
+    def _sleeps(self, device: PciAddress) -> bool:
+        return asleep(device_path(device, self._root)) is not None
+
+    def _look_for_returned(self) -> None:
+        """Open devices again whose call in an abandoned child has returned: it has left then."""
+        for pci in [pci for pci, process in self._held.items() if process.ended]:
+            del self._held[pci]
+            self._say("gap", f"the call about {pci} has returned; it is sampled again")
+            self._open(pci)
+
+    def _open(self, device: PciAddress) -> None:
+        """Have a device sampled from now on, unless it is to be left alone."""
+        wanted = self._wanted is None or device in self._wanted
+        if not wanted or device in self._untouchable:
+            return
+        if self._process is not None:
+            self._process.tell(do="open", pci=str(device))
+        elif self._restart_at is None:
+            self._start_child()
 
     # --- events of our own ----------------------------------------------------------------
 
@@ -368,8 +420,8 @@ class NvmlProbe:
                 waited_s=round(stall.waited_s, 3),
             )
         )
-        if self._wake is not None:
-            self._wake.set()
+        self.flush()  # what was read before the call that hangs
+        self._awake()
 
     def _say(self, what: str, text: str) -> None:
         self._events.append(self._changed(what, text))

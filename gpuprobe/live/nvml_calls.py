@@ -1,8 +1,9 @@
 """The NVML calls that gpuprobe makes, all of them, as data. Nothing here imports NVML.
 
 The child makes no call that is not in `CALLS`, and `docs/nvml-calls.md` is made from it. A call
-belongs to one group: `fast` calls run at the sampling rate, `slow` ones once a second, `once`
-ones when a device is opened. Two calls may give the same value: the first that this device
+belongs to one group: `fast` calls run at the sampling rate, `calm` ones too but ten times a second
+at most, `slow` ones once a second, `rare` ones every ten seconds, `once` ones when a device is
+opened. Two calls may give the same value: the first that this device
 answers is used and the other is never made again.
 
 Source of names, field ids, units and argument numbers: NVIDIA's nvml.h (NVIDIA/go-nvml 2f9e261,
@@ -18,11 +19,15 @@ from typing import Final
 
 
 class Group(StrEnum):
-    """How often a call is made."""
+    """How often a call is made, the seldomest first."""
 
-    FAST = "fast"
-    SLOW = "slow"
     ONCE = "once"
+    FAST = "fast"
+    CALM = "calm"
+    """What the driver averages itself, changes slowly or costs more; `CALM_S` apart at least."""
+    SLOW = "slow"
+    RARE = "rare"
+    """Lifetime counts that cost milliseconds; a rise is dated to the time between two readings."""
     LIBRARY = "library"
     """About no device, when NVML is opened, closed or its devices are listed."""
     EVENT = "event"
@@ -117,14 +122,6 @@ _FAST: Final = (
         note="Clock 1, the multiprocessors'.",
     ),
     Call(
-        "nvmlDeviceGetClockInfo",
-        Group.FAST,
-        (Value("mem_clock_mhz", "MHz"),),
-        args=(2,),
-        cost_us=2.1,
-        note="Clock 2, the memory's.",
-    ),
-    Call(
         "nvmlDeviceGetCurrentClocksEventReasons",
         Group.FAST,
         (Value("clocks_event_reasons", "mask"),),
@@ -136,10 +133,27 @@ _FAST: Final = (
         (Value("clocks_event_reasons", "mask"),),
         note="Only where the newer call is missing.",
     ),
-    Call("nvmlDeviceGetPerformanceState", Group.FAST, (Value("pstate", "state"),), cost_us=1.8),
+    Call(
+        "nvmlDeviceGetCurrPcieLinkGeneration",
+        Group.FAST,
+        (Value("link_gen", "generation"),),
+        cost_us=1.8,
+    ),
+)
+
+_CALM: Final = (
+    Call(
+        "nvmlDeviceGetClockInfo",
+        Group.CALM,
+        (Value("mem_clock_mhz", "MHz"),),
+        args=(2,),
+        cost_us=2.1,
+        note="Clock 2, the memory's.",
+    ),
+    Call("nvmlDeviceGetPerformanceState", Group.CALM, (Value("pstate", "state"),), cost_us=1.8),
     Call(
         "nvmlDeviceGetUtilizationRates",
-        Group.FAST,
+        Group.CALM,
         (
             Value("util_percent", "percent", "gpu"),
             Value("mem_util_percent", "percent", "memory"),
@@ -147,16 +161,10 @@ _FAST: Final = (
         cost_us=1.7,
         note="The driver's mean over 1/6 s to 1 s.",
     ),
-    Call(
-        "nvmlDeviceGetCurrPcieLinkGeneration",
-        Group.FAST,
-        (Value("link_gen", "generation"),),
-        cost_us=1.8,
-    ),
-    Call("nvmlDeviceGetCurrPcieLinkWidth", Group.FAST, (Value("link_width", "lanes"),), cost_us=33),
+    Call("nvmlDeviceGetCurrPcieLinkWidth", Group.CALM, (Value("link_width", "lanes"),), cost_us=33),
     Call(
         "nvmlDeviceGetMemoryInfo",
-        Group.FAST,
+        Group.CALM,
         _MEMORY,
         args=(0x02000028,),
         cost_us=8.0,
@@ -164,7 +172,7 @@ _FAST: Final = (
     ),
     Call(
         "nvmlDeviceGetMemoryInfo",
-        Group.FAST,
+        Group.CALM,
         _MEMORY,
         note="Version 1, only where version 2 is missing; used then includes the reserved part.",
     ),
@@ -177,69 +185,8 @@ _SLOW: Final = (
         _fields(
             Value("recovery_action", "action", field=230),
             Value("memory_temp_c", "C", field=82),
-            Value("throttle_sw_thermal_ns", "ns", field=269),
-            Value("throttle_hw_thermal_ns", "ns", field=270),
-            Value("throttle_hw_power_brake_ns", "ns", field=271),
-            Value("pcie_tx_bytes", "bytes", field=197),
-            Value("pcie_rx_bytes", "bytes", field=198),
         ),
-        note="Throttle times and bytes are lifetime counts; rates are their differences.",
-    ),
-    Call(
-        "nvmlDeviceGetFieldValues",
-        Group.SLOW,
-        _fields(
-            Value("pcie_replay_rollover", "count", field=95),
-            Value("pcie_l0_to_recovery", "count", field=169),
-            Value("pcie_correctable_errors", "count", field=173),
-            Value("pcie_naks_received", "count", field=174),
-            Value("pcie_receiver_errors", "count", field=175),
-            Value("pcie_bad_tlp", "count", field=176),
-            Value("pcie_naks_sent", "count", field=177),
-            Value("pcie_bad_dllp", "count", field=178),
-            Value("pcie_non_fatal_errors", "count", field=179),
-            Value("pcie_fatal_errors", "count", field=180),
-            Value("pcie_unsupported_requests", "count", field=181),
-            Value("pcie_lcrc_errors", "count", field=182),
-            Value("pcie_lane_errors", "count", field=183),
-        ),
-        cost_us=2600,
-        note="Lifetime counts of the GPU's own side of the link; only a rise means something.",
-    ),
-    Call(
-        "nvmlDeviceGetPcieReplayCounter", Group.SLOW, (Value("pcie_replay", "count"),), cost_us=149
-    ),
-    Call(
-        "nvmlDeviceGetTotalEccErrors",
-        Group.SLOW,
-        (Value("ecc_corrected_volatile", "count"),),
-        args=(0, 0),
-        cost_us=3.0,
-        note="Since the driver was loaded.",
-    ),
-    Call(
-        "nvmlDeviceGetTotalEccErrors",
-        Group.SLOW,
-        (Value("ecc_uncorrected_volatile", "count"),),
-        args=(1, 0),
-        cost_us=3.0,
-        note="Since the driver was loaded.",
-    ),
-    Call(
-        "nvmlDeviceGetTotalEccErrors",
-        Group.SLOW,
-        (Value("ecc_corrected_aggregate", "count"),),
-        args=(0, 1),
-        cost_us=3.0,
-        note="Over the card's life.",
-    ),
-    Call(
-        "nvmlDeviceGetTotalEccErrors",
-        Group.SLOW,
-        (Value("ecc_uncorrected_aggregate", "count"),),
-        args=(1, 1),
-        cost_us=3.0,
-        note="Over the card's life.",
+        cost_us=110,
     ),
     Call(
         "nvmlDeviceGetRemappedRows",
@@ -263,7 +210,92 @@ _SLOW: Final = (
         Group.SLOW,
         (Value("power_samples", "list"),),
         args=(0,),
+        cost_us=640,
         note="Type 0, the driver's own power samples, about 10 ms apart on an H200.",
+    ),
+    Call(
+        "nvmlDeviceGetComputeRunningProcesses",
+        Group.SLOW,
+        (Value("compute_pids", "list"),),
+        cost_us=46,
+    ),
+    Call(
+        "nvmlDeviceGetGraphicsRunningProcesses",
+        Group.SLOW,
+        (Value("graphics_pids", "list"),),
+        cost_us=59,
+    ),
+)
+
+_RARE: Final = (
+    Call(
+        "nvmlDeviceGetFieldValues",
+        Group.RARE,
+        _fields(
+            Value("throttle_sw_thermal_ns", "ns", field=269),
+            Value("throttle_hw_thermal_ns", "ns", field=270),
+            Value("throttle_hw_power_brake_ns", "ns", field=271),
+            Value("pcie_tx_bytes", "bytes", field=197),
+            Value("pcie_rx_bytes", "bytes", field=198),
+        ),
+        cost_us=1400,
+        note="Throttle times and bytes are lifetime counts; rates are their differences.",
+    ),
+    Call(
+        "nvmlDeviceGetFieldValues",
+        Group.RARE,
+        _fields(
+            Value("pcie_replay_rollover", "count", field=95),
+            Value("pcie_l0_to_recovery", "count", field=169),
+            Value("pcie_correctable_errors", "count", field=173),
+            Value("pcie_naks_received", "count", field=174),
+            Value("pcie_receiver_errors", "count", field=175),
+            Value("pcie_bad_tlp", "count", field=176),
+            Value("pcie_naks_sent", "count", field=177),
+            Value("pcie_bad_dllp", "count", field=178),
+            Value("pcie_non_fatal_errors", "count", field=179),
+            Value("pcie_fatal_errors", "count", field=180),
+            Value("pcie_unsupported_requests", "count", field=181),
+            Value("pcie_lcrc_errors", "count", field=182),
+            Value("pcie_lane_errors", "count", field=183),
+        ),
+        cost_us=2600,
+        note="Lifetime counts of the GPU's own side of the link; only a rise means something.",
+    ),
+    Call(
+        "nvmlDeviceGetPcieReplayCounter", Group.RARE, (Value("pcie_replay", "count"),), cost_us=428
+    ),
+    Call(
+        "nvmlDeviceGetTotalEccErrors",
+        Group.RARE,
+        (Value("ecc_corrected_volatile", "count"),),
+        args=(0, 0),
+        cost_us=3.0,
+        note="Since the driver was loaded.",
+    ),
+    Call(
+        "nvmlDeviceGetTotalEccErrors",
+        Group.RARE,
+        (Value("ecc_uncorrected_volatile", "count"),),
+        args=(1, 0),
+        cost_us=3.0,
+        note="Since the driver was loaded.",
+    ),
+    Call(
+        "nvmlDeviceGetTotalEccErrors",
+        Group.RARE,
+        (Value("ecc_corrected_aggregate", "count"),),
+        args=(0, 1),
+        cost_us=3.0,
+        note="Over the card's life.",
+    ),
+    Call(
+        "nvmlDeviceGetTotalEccErrors",
+        Group.RARE,
+        (Value("ecc_uncorrected_aggregate", "count"),),
+        args=(1, 1),
+        cost_us=3.0,
+        note="Over the card's life.",
     ),
 )
 
@@ -353,7 +385,7 @@ _EVENT: Final = (
     Call("nvmlEventSetWait", Group.EVENT, note="Waits 400 ms at most."),
 )
 
-CALLS: Final = (*_FAST, *_SLOW, *_ONCE, *_LIBRARY, *_EVENT)
+CALLS: Final = (*_FAST, *_CALM, *_SLOW, *_RARE, *_ONCE, *_LIBRARY, *_EVENT)
 """Every call, in the order of the numbers in the shared memory (0 there means none)."""
 
 NEVER: Final = {
@@ -373,12 +405,21 @@ EVENT_TYPES: Final = XID_EVENT | UNAVAILABLE_EVENT | RECOVERY_EVENT
 
 EVENT_WAIT_MS: Final = 400
 
+CALM_S: Final = 0.1
+"""Time between two passes of the calm group at least, seconds."""
+
+SLOW_S: Final = 1.0
+RARE_S: Final = 10.0
+"""Time between two passes of the slow and of the rare group, seconds."""
+
 FIRMWARE_XIDS: Final = frozenset({62, 119, 120, 175})
 """Xids after which the GPU's own firmware does not answer: no further call at all."""
 
 DEADLINES_S: Final = {
     Group.FAST: 2.0,
+    Group.CALM: 2.0,
     Group.SLOW: 10.0,
+    Group.RARE: 10.0,
     Group.ONCE: 10.0,
     Group.LIBRARY: 10.0,
     Group.EVENT: 2.0,

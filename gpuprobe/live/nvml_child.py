@@ -14,6 +14,7 @@ inside one can take the machine with it. So this process
 from __future__ import annotations
 
 import contextlib
+import gc
 import mmap
 import os
 import select
@@ -29,6 +30,7 @@ import pynvml  # noqa: TID251 - this module is the door
 from gpuprobe.live import wire
 from gpuprobe.live.nvml_calls import number_of
 from gpuprobe.live.nvml_device import Device
+from gpuprobe.live.nvml_outbox import Outbox
 from gpuprobe.live.nvml_plan import LOST, SHUT, DriverShut, Stopped
 
 MISMATCH = 18
@@ -57,7 +59,7 @@ class Child:
         self.why = "pipe"
         self.skipped: set[str] = set()
         self.state = memoryview(mmap.mmap(settings.state_fd, wire.STATE_BYTES))
-        self._out = threading.Lock()
+        self.out = Outbox(settings.batch_s, lambda: self.end("pipe"))
         self._wake_read, self._wake_write = os.pipe()
         self._devices: dict[int, Device] = {}
         self._devices_lock = threading.Lock()
@@ -66,15 +68,8 @@ class Child:
     # --- for every thread ----------------------------------------------------------------
 
     def send(self, kind: str, **fields: Any) -> None:
-        """Write one message; a parent that is gone means that we leave."""
-        message = {"t": kind, "m": time.monotonic_ns(), "w": time.time_ns(), **fields}
-        data = wire.encode(message)
-        try:
-            with self._out:
-                while data:
-                    data = data[os.write(1, data) :]
-        except OSError:
-            self.end("pipe")
+        """Write one message at once; a parent that is gone means that we leave."""
+        self.out.send(kind, **fields)
 
     def enter(self, slot: int, number: int) -> None:
         """Note in the shared memory that this thread begins a call.
@@ -84,12 +79,12 @@ class Child:
         """
         if self.over:
             raise Stopped
-        state = wire.CallState(number, threading.get_native_id(), time.monotonic_ns())
-        wire.put_state(self.state, slot, state)
+        tid, now = threading.get_native_id(), time.monotonic_ns()
+        wire.pack_state(self.state, slot * wire.STATE_SIZE, number, tid, now)
 
     def leave(self, slot: int) -> None:
         """Note that this thread is outside of any call."""
-        wire.put_state(self.state, slot, wire.CallState(0, threading.get_native_id(), 0))
+        wire.pack_state(self.state, slot * wire.STATE_SIZE, 0, threading.get_native_id(), 0)
 
     def end(self, why: str) -> None:
         """Begin no further call; the process leaves when the running ones have returned."""
@@ -146,6 +141,8 @@ class Child:
             case {"do": "cease"}:
                 self.tainted = True
                 self.end("firmware")
+            case {"do": "flush"}:
+                self.out.flush()
             case {"do": "skip", "pci": str(pci)}:
                 self.skipped.add(pci)
                 for device in self._open_devices():
@@ -307,6 +304,7 @@ def main() -> None:
     """Be the child until the parent's pipe ends."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
+    gc.freeze()  # the modules stay: not to be gone through again and again
     Child(wire.Settings.from_argument(sys.argv[1])).serve()
 
 

@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuprobe.identity import PciAddress
 from gpuprobe.live import wire
-from gpuprobe.live.nvml_calls import (
-    Group,
-    number_of,
-)
+from gpuprobe.live.nvml_calls import CALM_S, RARE_S, SLOW_S, Group, number_of
 from gpuprobe.live.nvml_plan import (
     LOST,
     NOT_FOUND,
@@ -31,9 +28,11 @@ from gpuprobe.live.nvml_wait import EventWait
 if TYPE_CHECKING:
     from gpuprobe.live.nvml_child import Child
 
-SLOW_NS = 1_000_000_000
-FLUSH_NS = 100_000_000
-"""Samples wait this long at most before they are written together, nanoseconds."""
+CALM_NS = round(CALM_S * 1e9)
+SLOW_NS = round(SLOW_S * 1e9)
+RARE_NS = round(RARE_S * 1e9)
+PIDS_AGAIN_NS = 10_000_000_000
+"""A list of processes that did not change is said again after this long, nanoseconds."""
 NAP_S = 0.2
 """A sleeping thread looks this often whether all is over, seconds."""
 
@@ -61,7 +60,10 @@ class Device:
         self._handle: Any = None
         self._thread = threading.Thread(target=self._guarded, name=f"device {slot}")
         self._events = EventWait(child, self)
-        self._rows: list[list[Any]] = []
+        self._calm: list[Any] = []
+        self._calm_at = 0
+        self._pids: list[int] | None = None
+        self._pids_at = 0
         self._plans: dict[Group, Plan] = {}
 
     def start(self) -> None:
@@ -134,15 +136,14 @@ class Device:
         """Run, and turn every way it can end into a message."""
         child = self._child
         enter = self._entering()
-        for group in (Group.ONCE, Group.FAST, Group.SLOW):
+        for group in (Group.ONCE, Group.FAST, Group.CALM, Group.SLOW, Group.RARE):
             self._plans[group] = Plan(child.nvml, group, enter)
         try:
             if self._open():
                 self._run()
         except Stopped:
-            self._flush()
+            child.out.flush()
         except DeviceLost as lost:
-            self._flush()  # what was read before it was lost
             self.say_lost(lost.function)
         except DeviceGone:
             self.give_up("not-found")
@@ -241,24 +242,27 @@ class Device:
         """Sample on a fixed clock; a pass that comes late is skipped, never made up for."""
         settings = self._child.settings
         if settings.once:
-            self._pass_fast()
-            self._flush()
+            self._pass_fast(0)
+            self._child.out.flush()  # each group by itself, should a later call hang
             self._pass_slow()
+            self._child.out.flush()
+            self._pass_rare()
             self._over = True
+            self._child.out.flush()
             return
         self._events.start(self._handle)
         period = round(1e9 / settings.rate_hz)
-        next_at = slow_at = flushed = time.monotonic_ns()
+        next_at = slow_at = rare_at = time.monotonic_ns()
         while not self._over:
             last = self._last_pass
-            now = self._pass_fast()
+            now = self._pass_fast(period)
             if now >= slow_at or self._slow_due:
                 self._slow_due = False
                 self._pass_slow()
                 slow_at += SLOW_NS * max(1, (now - slow_at) // SLOW_NS + 1)
-            if now - flushed + period > FLUSH_NS or last:
-                self._flush()
-                flushed = now
+                if now >= rare_at:
+                    self._pass_rare()
+                    rare_at += RARE_NS * max(1, (now - rare_at) // RARE_NS + 1)
             if last:
                 self.give_up("unavailable")
                 return
@@ -267,7 +271,7 @@ class Device:
             wait = max(wait, period)
             next_at += wait * max(1, (time.monotonic_ns() - next_at) // wait + 1)
             self._nap_until(next_at)
-        self._flush()
+        self._child.out.flush()
 
     def _nap_until(self, at_ns: int) -> None:
         while not self._over and not self._child.over and not self._last_pass:
@@ -276,38 +280,75 @@ class Device:
                 return
             time.sleep(min(left, NAP_S))
 
-    def _pass_fast(self) -> int:
-        """Read the fast group into a row; when it began, monotonic nanoseconds."""
-        plan = self._plans[Group.FAST]
+    def _pass_fast(self, period_ns: int) -> int:
+        """Read the fast group, and the calm one where it is due, into a row.
+
+        Returns:
+            When it began, monotonic nanoseconds.
+        """
         began = time.monotonic_ns()
-        found = plan.read(self._handle)
-        row = [began, *map(found.get, plan.names)]
-        if plan.had_absent:
-            row = [self._shown(value) for value in row]
-        self._rows.append(row)
-        if plan.changed:
-            self._say_absent(Group.FAST)
-        if plan.failing:
-            self._say_failing(plan)
+        row = [began, *self._row_of(Group.FAST)]
+        if began + period_ns // 2 >= self._calm_at or self._plans[Group.FAST].all_failed:
+            self._calm_at = began + CALM_NS
+            self._calm = self._row_of(Group.CALM)
+        row += self._calm
+        self._child.out.add_row(self.slot, row, period_ns)
         return began
 
-    def _flush(self) -> None:
-        if self._rows:
-            self._child.send("samples", slot=self.slot, rows=self._rows)
-            self._rows = []
-
-    def _pass_slow(self) -> None:
-        plan = self._plans[Group.SLOW]
+    def _row_of(self, group: Group) -> list[Any]:
+        plan = self._plans[group]
         found = plan.read(self._handle)
+        row = list(map(found.get, plan.names))
+        if plan.had_absent:
+            row = [self._shown(value) for value in row]
         if plan.changed:
-            self._say_absent(Group.SLOW)
-        samples = found.pop("power_samples", None)
-        values = {name: self._shown(value) for name, value in found.items()}
-        self._child.send("sample", slot=self.slot, group="slow", values=values)
-        if isinstance(samples, list) and samples:
-            self._child.send("power", slot=self.slot, samples=samples)
+            self._say_absent(group)
         if plan.failing:
             self._say_failing(plan)
+        return row
+
+    def _pass_slow(self) -> None:
+        found = self._read_seldom(Group.SLOW)
+        samples = found.pop("power_samples", None)
+        pids = [found.pop(name, ()) for name in ("compute_pids", "graphics_pids")]
+        self._put_values(Group.SLOW, found)
+        if isinstance(samples, list) and samples:
+            self._child.out.put("power", slot=self.slot, samples=samples)
+        self._put_pids(pids)
+
+    def _pass_rare(self) -> None:
+        self._put_values(Group.RARE, self._read_seldom(Group.RARE))
+
+    def _read_seldom(self, group: Group) -> dict[str, Any]:
+        plan = self._plans[group]
+        found = plan.read(self._handle)
+        if plan.changed:
+            self._say_absent(group)
+        if plan.failing:
+            self._say_failing(plan)
+        return found
+
+    def _put_values(self, group: Group, found: dict[str, Any]) -> None:
+        values = {name: self._shown(value) for name, value in found.items()}
+        self._child.out.put("sample", slot=self.slot, group=group.value, values=values)
+
+    def _put_pids(self, lists: list[Any]) -> None:
+        """Say who uses the device where that changed, or was not said for long."""
+        plan = self._plans[Group.SLOW]
+        if (
+            any(type(pids) is Absent for pids in lists)
+            or {
+                "compute_pids",
+                "graphics_pids",
+            }
+            <= plan.absent.keys()
+        ):
+            return  # not known now; the last good list stands
+        now = time.monotonic_ns()
+        pids = sorted({pid for pids in lists for pid in pids})
+        if pids != self._pids or now - self._pids_at >= PIDS_AGAIN_NS:
+            self._pids, self._pids_at = pids, now
+            self._child.out.put("processes", slot=self.slot, pids=pids)
 
     @staticmethod
     def _shown(value: Any) -> Any:

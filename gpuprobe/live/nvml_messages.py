@@ -17,6 +17,7 @@ from gpuprobe.events import (
     NvmlReturned,
     Origin,
     PowerSampled,
+    ProcessesListed,
     SourceChanged,
     XidReported,
 )
@@ -27,19 +28,21 @@ from gpuprobe.reading import Known, Reading, Reason, Unavailable
 
 INPUT: Final = "nvml"
 OPENING: Final = ("nvmlDeviceGetHandleByIndex", "nvmlDeviceGetHandleByPciBusId")
-FAST_NAMES: Final = tuple(value.name for value in values(Group.FAST))
-COUNTED: Final = frozenset(
-    value.name
-    for value in values(Group.SLOW)
-    if value.unit in {"count", "flag", "ns", "bytes", "action"}
+FAST_NAMES: Final = tuple(
+    value.name for group in (Group.FAST, Group.CALM) for value in values(group)
 )
-"""Slow values that are counts, flags or lifetime sums."""
+"""What stands in a row behind its time."""
+_SELDOM: Final = (*values(Group.SLOW), *values(Group.RARE))
+COUNTED: Final = frozenset(
+    value.name for value in _SELDOM if value.unit in {"count", "flag", "ns", "bytes", "action"}
+)
+"""Slow and rare values that are counts, flags or lifetime sums."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SAMPLED: Final = frozenset(GpuSampled.__dataclass_fields__)
 _SAMPLED_PLACES: Final = tuple(
     (place, name) for place, name in enumerate(FAST_NAMES, 1) if name in _SAMPLED
 )
-"""Where in a row of the fast group the fields of `GpuSampled` stand."""
+"""Where in a row the fields of `GpuSampled` stand."""
 _HINTS: Final = {
     4: "Run as root, or give the user access to /dev/nvidia*.",
     9: "Load NVIDIA's driver (modprobe nvidia); it is looked for again every few seconds.",
@@ -63,9 +66,12 @@ class Device:
     Attributes:
         pci: Its address, once it was opened.
         readings: The newest value of each slow name, or why there is none.
-        fast: Its newest row of the fast group.
+        fast: Its newest row.
         over: It is no longer sampled: lost, gone, skipped.
         not_opened: Why it could not be opened, or None.
+        lost: Why it is lost, or None.
+        counters: The newest counts; counted: the rare ones among them have been read.
+        slow: The newest of the slow and rare values that samples have.
     """
 
     slot: int
@@ -77,6 +83,9 @@ class Device:
     fast: list[Any] = field(default_factory=list)
     over: bool = False
     not_opened: Unavailable | None = None
+    lost: Unavailable | None = None
+    counters: dict[str, int] = field(default_factory=dict)
+    counted: bool = False
     slow: dict[str, Any] = field(default_factory=dict)
     bytes_seen: tuple[int, int, int] | None = None
 
@@ -212,22 +221,32 @@ class Translator:
             device.readings[name] = as_reading(value)
         if message["group"] == "once":
             return [self._identified(message, device, found)]
-        device.slow = {
-            name: value
-            for name, value in found.items()
-            if name in _SAMPLED and not isinstance(value, dict)
-        }
-        self._set_rates(message, device, found)
-        counters = tuple(
-            (name, value)
-            for name, value in found.items()
-            if name in COUNTED and isinstance(value, int)
-        )
-        if not counters:
+        for name in _SAMPLED & found.keys():
+            if isinstance(found[name], dict):
+                device.slow.pop(name, None)
+            else:
+                device.slow[name] = found[name]
+        if {"pcie_rx_bytes", "pcie_tx_bytes"} & found.keys():
+            self._set_rates(message, device, found)
+        return self._counted(message, device, found)
+
+    def _counted(
+        self, message: dict[str, Any], device: Device, found: dict[str, Any]
+    ) -> list[Event]:
+        """All counts as one event, with the rare ones or when another changed in between."""
+        before = device.counters
+        now = {name: found[name] for name in found if name in COUNTED}
+        counters = {**before, **now}
+        counters = {name: count for name, count in counters.items() if isinstance(count, int)}
+        device.counters = counters
+        rare = message["group"] == "rare"
+        changed = device.counted and any(counters.get(name) != before.get(name) for name in now)
+        if not counters or not (rare or changed):
             return []
+        device.counted = True
         text = f"{len(counters)} counters of NVML"
-        ref = "nvmlDeviceGetFieldValues"
-        return [CountersSampled(**self.base(message, text, ref, device.pci), counters=counters)]
+        base = self.base(message, text, "nvmlDeviceGetFieldValues", device.pci)
+        return [CountersSampled(**base, counters=tuple(counters.items()))]
 
     def _identified(
         self, message: dict[str, Any], device: Device, found: dict[str, Any]
@@ -249,6 +268,8 @@ class Translator:
     @staticmethod
     def _set_rates(message: dict[str, Any], device: Device, found: dict[str, Any]) -> None:
         """PCIe bytes a second, from two readings of the lifetime counts."""
+        for name in ("rx_bytes_per_s", "tx_bytes_per_s"):
+            device.slow.pop(name, None)
         received, sent = found.get("pcie_rx_bytes"), found.get("pcie_tx_bytes")
         if not (isinstance(received, int) and isinstance(sent, int)):
             device.bytes_seen = None
@@ -293,6 +314,14 @@ class Translator:
         base = self.base(message, text, "nvmlDeviceGetSamples", device.pci)
         return [PowerSampled(**base, samples=samples)]
 
+    def _on_processes(self, message: dict[str, Any]) -> list[Event]:
+        device = self._device(message)
+        pids = tuple(message["pids"])
+        named = ", ".join(map(str, pids[:10])) + (", ..." if len(pids) > 10 else "")
+        text = f"NVML lists {len(pids)} processes{': ' if pids else ''}{named}"
+        base = self.base(message, text, "nvmlDeviceGetComputeRunningProcesses", device.pci)
+        return [ProcessesListed(**base, pids=pids)]
+
     def _on_event(self, message: dict[str, Any]) -> list[Event]:
         device = self._device(message)
         kind, data = message["type"], message["data"]
@@ -313,9 +342,10 @@ class Translator:
         device.over = True
         device.fast = []
         gone = Unavailable(Reason.LOST, f"{message['call']} returned GPU_IS_LOST")
+        device.lost = gone
         if device.pci is None:
             device.not_opened = gone
-        for name in (*FAST_NAMES, *(value.name for value in values(Group.SLOW))):
+        for name in (*FAST_NAMES, *(value.name for value in _SELDOM)):
             device.readings[name] = gone
         text = f"{message['call']} returned GPU_IS_LOST"
         return [

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from gpuprobe.live.nvml_calls import CALLS, Call, Group, Value, values
+from gpuprobe.live.nvml_quick import quick, quick_samples
 from gpuprobe.reading import Reason
 
 SUCCESS: Final = 0
@@ -86,6 +87,7 @@ class Step:
         "_function",
         "_last_sample",
         "_name",
+        "_samples",
         "code",
         "function",
         "gives",
@@ -103,6 +105,9 @@ class Step:
         # A pair each: pynvml tries to unpack a lone id, which costs an exception.
         self._fields = [(value.field, 0) for value in call.gives if value.field is not None]
         self._function: Any = getattr(nvml, call.function, None)
+        if self._function is not None:
+            self._function = quick(nvml, call) or self._function
+        self._samples = quick_samples(nvml)
         self._last_sample = 0
         self.read: Callable[[Any, dict[str, Any]], None] = self._reader(call)
 
@@ -112,6 +117,8 @@ class Step:
             return self._read_fields
         if call.function == "nvmlDeviceGetSamples":
             return self._read_samples
+        if call.function.endswith("RunningProcesses"):
+            return self._read_pids
         if len(call.gives) == 1 and not call.gives[0].part and call.gives[0].scale == 1:
             return self._read_one
         return self._read_parts
@@ -149,15 +156,14 @@ class Step:
 
     def _read_samples(self, handle: Any, found: dict[str, Any]) -> None:
         """The driver's own samples since the last time: microseconds and watts."""
-        _, samples = self._function(handle, *self._args, self._last_sample)
-        taken = []
-        for sample in samples:
-            at = sample.timeStamp
-            if at > self._last_sample:
-                taken.append([at, sample.sampleValue.uiVal / 1000])
+        samples = self._samples(handle, *self._args, self._last_sample)
+        taken = [[at, value / 1000] for at, value in samples if at > self._last_sample]
         if taken:
             self._last_sample = int(taken[-1][0])
         found[self._name] = taken
+
+    def _read_pids(self, handle: Any, found: dict[str, Any]) -> None:
+        found[self._name] = [process.pid for process in self._function(handle)]
 
 
 class Absent:

@@ -129,6 +129,8 @@ class NvmlProcess:
         settings: For the child; `state_fd` is filled in.
         on_message: Called in the reading thread for each message.
         env: Its environment; None for this process's.
+        on_read: Called in the reading thread when all messages of a read were handed on, and when
+            the child has gone.
 
     Attributes:
         pid: Its process id.
@@ -142,8 +144,10 @@ class NvmlProcess:
         settings: wire.Settings,
         on_message: Callable[[NvmlProcess, dict[str, Any]], None],
         env: Mapping[str, str] | None = None,
+        on_read: Callable[[], None] = lambda: None,
     ) -> None:
         self._on_message = on_message
+        self._on_read = on_read
         self._errors: IO[bytes] = os.fdopen(os.memfd_create("gpuprobe-nvml-stderr"), "r+b", 0)
         state_fd = os.memfd_create("gpuprobe-nvml")
         try:
@@ -155,6 +159,7 @@ class NvmlProcess:
                 settings.devices,
                 settings.once,
                 settings.retry_s,
+                settings.batch_s,
             ).to_argument()
             self._process = subprocess.Popen(  # noqa: S603 - this Python, our own module
                 command(argument),
@@ -184,16 +189,18 @@ class NvmlProcess:
         fd = self._process.stdout.fileno()
         pending = b""
         with contextlib.suppress(OSError):
-            while data := os.read(fd, 262144):
+            while data := os.read(fd, 65536):
                 *lines, pending = (pending + data).split(b"\n")
                 self.said = time.monotonic()
                 for line in lines:
                     message = wire.decode(line)
                     if message is not None:
                         self._on_message(self, message)
+                self._on_read()
         self._process.wait()
         self._process.stdout.close()
         self.ended = True
+        self._on_read()
 
     @property
     def exit_code(self) -> int | None:

@@ -13,14 +13,17 @@ from gpuprobe.live import wire
 from gpuprobe.live.nvml_calls import Group, values
 from gpuprobe.live.nvml_messages import Translator
 from gpuprobe.live.nvml_process import LeftBehind, NvmlProcess, missing_library
-from gpuprobe.live.nvml_sleep import nvidia_gpus
 from gpuprobe.live.nvml_stall import Watchdog
 from gpuprobe.reading import Reading, Reason, Unavailable
+from gpuprobe.sources.pci_tree import nvidia_gpus
 
 LEAVE_S: Final = 0.3
 """Part of the deadline that is kept for the child to leave."""
 ALL_NAMES: Final = tuple(
-    value.name for group in (Group.ONCE, Group.FAST, Group.SLOW) for value in values(group)
+    value.name
+    for group in Group
+    for value in values(group)
+    if not value.name.endswith("_pids")  # a list that comes as an event
 )
 
 
@@ -143,7 +146,8 @@ def _fill(
             continue
         call = stuck.get(device.pci)
         detail = f"{call} has not returned" if call else "not read before the deadline"
-        readings = _all_unavailable(Reason.TIMED_OUT, detail)
+        missing = device.lost or Unavailable(Reason.TIMED_OUT, detail)
+        readings = _all_unavailable(missing.reason, missing.detail)
         readings.update(device.newest())
         found[device.pci] = readings
 

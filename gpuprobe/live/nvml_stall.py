@@ -57,7 +57,7 @@ class Watchdog:
         process: The child.
         translator: Knows which slot is which device.
         deadlines_s: Group name to seconds, where not as in `nvml_calls.DEADLINES_S`.
-        period_s: Seconds between two samples, so that a slow child is not taken for a silent one.
+        period_s: Seconds between two messages, so that a slow child is not taken for a silent one.
     """
 
     def __init__(

@@ -32,12 +32,8 @@ DEADLINE_S: Final = 4.0
 SILENCE_S: Final = 1.5
 """And at least: a device that reads all ones is asked again for about a second."""
 
-_UNITS: Final = {
-    value.name: value.unit
-    for group in (Group.ONCE, Group.FAST, Group.SLOW)
-    for value in values(group)
-}
-_WITHOUT: Final = frozenset({"power_samples"})
+_UNITS: Final = {value.name: value.unit for group in Group for value in values(group)}
+_WITHOUT: Final = frozenset(name for name, unit in _UNITS.items() if unit == "list")
 """Lists that are no single figure."""
 
 

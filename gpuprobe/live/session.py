@@ -24,6 +24,7 @@ from gpuprobe.diagnosis import Diagnosis, Input, Kind, NotChecked, Verdict
 from gpuprobe.events import (
     BridgeLinked,
     ConfigSpaceUnreadable,
+    DeviceChanged,
     Event,
     FirmwareFaulted,
     GpuLostReported,
@@ -39,6 +40,7 @@ from gpuprobe.identity import PciAddress
 from gpuprobe.live.nvml import NvmlProbe
 from gpuprobe.live.nvml_process import LeftBehind
 from gpuprobe.live.onsets import Onsets
+from gpuprobe.live.returned import Returned
 from gpuprobe.live.sources import WHAT, SourceState
 from gpuprobe.live.window import KEEP_EVENTS, KEEP_S, RollingWindow, is_sample
 from gpuprobe.reading import Known, Reason, Unavailable
@@ -47,8 +49,14 @@ from gpuprobe.sources.base import Source
 from gpuprobe.sources.pci_tree import ROOT, addresses, device_path, look, path_to_root
 from gpuprobe.timeline import Timeline
 
-POLL_S: Final = 0.1
-"""Pause between two polls; an NVML event ends it early."""
+POLL_S: Final = 0.6
+"""Longest pause between two polls: a source that has something ends it early."""
+
+APART_S: Final = 0.02
+"""Shortest: a source that has something a thousand times a second does not make it longer."""
+
+GIVE_BACK_S: Final = 3.0
+"""A lost device answers with a new driver for so long before NVML asks it again."""
 
 STOP_S: Final = 1.0
 """How long `stop` takes at most, whatever hangs."""
@@ -105,11 +113,12 @@ class Session:
         devices: What another device says is left out, but for the ports above these; None for
             every device.
         root: Where /sys is looked for, to test presence when the driver says "lost".
-        wake: Ends the pause between two polls early; give the same to `live_sources`.
+        wake: Ends the pause between two polls early; sources without a `wake` are given it.
 
     Attributes:
         diagnosis: The newest, or None before anything was judged.
         left_behind: After `stop`: processes that are still inside a driver call.
+        poll_s: How often `updates` gives something at least, seconds.
     """
 
     def __init__(
@@ -125,6 +134,7 @@ class Session:
         self.sources = tuple(sources)
         self.diagnosis: Diagnosis | None = None
         self.left_behind: tuple[LeftBehind, ...] = ()
+        self.poll_s = POLL_S
         self._only = None if devices is None else {device.slot for device in devices}
         self._root = root
         self._wake = wake or threading.Event()
@@ -135,6 +145,7 @@ class Session:
         self._states: dict[str, SourceState] = {}
         self._functions: set[PciAddress] = set()
         self._tested: set[PciAddress] = set()
+        self._back = Returned(GIVE_BACK_S, root)
         self._stalls: dict[PciAddress, ProbeStalled] = {}
         self._tests: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._numbers = count(1)
@@ -152,16 +163,32 @@ class Session:
             self._only = {*(self._only or ()), *path_to_root(device, self._root)}
         for source in self.sources:
             self._states[source.name] = SourceState(source.name, source.available())
+            if getattr(source, "wake", self._wake) is None:
+                setattr(source, "wake", self._wake)  # noqa: B010 - not every source has one
             source.start()
 
-    def updates(self, poll_s: float = POLL_S) -> Iterator[Update]:
-        """What comes, until `stop`; an update without anything in it every `poll_s` seconds."""
+    def updates(self, poll_s: float | None = None) -> Iterator[Update]:
+        """What comes, until `stop`; an update, if an empty one, every so often.
+
+        Args:
+            poll_s: How often at least, seconds; `self.poll_s` when None.
+        """
+        polled = time.monotonic()
         while not self._over.is_set():
-            self._wake.wait(poll_s)
+            longest = self.poll_s if poll_s is None else poll_s
+            due = max(0.0, self._ask_at - time.monotonic()) if self._news else longest
+            self._wake.wait(min(longest, due))
+            if (early := polled + APART_S - time.monotonic()) > 0:
+                time.sleep(early)
             self._wake.clear()
+            polled = time.monotonic()
             if self._over.is_set():
                 return
             yield self.poll()
+
+    def nudge(self) -> None:
+        """Have `updates` give an update now. Not from a signal's handler: it takes a lock."""
+        self._wake.set()
 
     def poll(self) -> Update:
         """What came since the last time. Returns at once, but for asking the rules."""
@@ -172,9 +199,12 @@ class Session:
                 self._news = True
             (samples if is_sample(event) else events).append(event)
         begin = time.monotonic()
+        self._give_back(begin)
         if not self._news or begin < self._ask_at:
             return Update(tuple(samples), tuple(events))
         self._news = False
+        if self.nvml is not None:
+            self.nvml.flush()  # the last samples before what happened are wanted now
         found = self.judge()
         took = time.monotonic() - begin
         self._ask_at = begin + took + max(ASK_PAUSE_S, ASK_SHARE * took)
@@ -295,6 +325,15 @@ class Session:
             self._stalls[event.device] = event
         elif is_evidence(event):
             self._stand_off(event)
+            if isinstance(event, DeviceChanged) and event.device is not None:
+                self._back.note(event, time.monotonic())
+
+    def _give_back(self, here: float) -> None:
+        """Let NVML ask devices again that came back with a driver and have answered since."""
+        for device in self._back.due(here):
+            if self.nvml is not None and device in self.nvml.untouchable:
+                self._tested.discard(device)
+                self.nvml.give_back(device)
 
     def _end_stall(self, sample: GpuSampled) -> None:
         """A call that came back late: what was said of it has to be judged anew."""

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from gpuprobe.identity import PciAddress
 from gpuprobe.live.nvml import NvmlProbe
@@ -14,8 +14,12 @@ from gpuprobe.sources.base import Availability, Source
 from gpuprobe.sources.host import HostSource
 from gpuprobe.sources.kernel_log import KernelLog
 from gpuprobe.sources.pci_tree import ROOT
-from gpuprobe.sources.sysfs import SysfsSource
+from gpuprobe.sources.sysfs import PRESENCE_S, SysfsSource
+from gpuprobe.sources.threaded import ThreadedSource
 from gpuprobe.sources.udev import UdevSource
+
+BESIDE_NVML_S: Final = 0.4
+"""Time between two presence tests where NVML's own calls find a loss sooner, seconds."""
 
 WHAT: Final = {
     "nvml": "power, temperature, clocks and the driver's own word (NVML)",
@@ -48,6 +52,7 @@ def live_sources(
     rate_hz: float = 10.0,
     devices: Sequence[PciAddress] | None = None,
     nvml: bool = True,
+    batch_s: float = 1.0,
     root: Path = ROOT,
     wake: threading.Event | None = None,
 ) -> list[Source]:
@@ -57,13 +62,18 @@ def live_sources(
         rate_hz: Rate of NVML's fast group.
         devices: These alone; None for every GPU. A device named here is watched whatever it is.
         nvml: False leaves NVML to others.
+        batch_s: NVML's readings come together after this long at most, seconds.
         root: Where /sys and /proc are looked for.
-        wake: See `NvmlProbe`.
+        wake: See `Source`.
     """
-    found: list[Source] = [KernelLog(0, root=root)]
+    found: list[ThreadedSource | NvmlProbe] = [KernelLog(0, root=root)]
     if nvml:
-        found.append(NvmlProbe(rate_hz=rate_hz, devices=devices, root=root, order=1, wake=wake))
-    found.append(SysfsSource(2, root=root, devices=devices))
+        options: dict[str, Any] = {"rate_hz": rate_hz, "batch_s": batch_s}
+        found.append(NvmlProbe(devices=devices, root=root, order=1, **options))
+    presence_s = BESIDE_NVML_S if nvml else PRESENCE_S
+    found.append(SysfsSource(2, root=root, devices=devices, presence_s=presence_s))
     found.append(UdevSource(3))
     found.append(HostSource(4, root=root))
-    return found
+    for source in found:
+        source.wake = wake
+    return list(found)

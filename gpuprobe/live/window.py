@@ -22,6 +22,7 @@ from gpuprobe.events import (
     Event,
     GpuLostReported,
     GpuSampled,
+    HostSampled,
     LinkStateReported,
     OutputWritten,
     PowerSampled,
@@ -57,6 +58,9 @@ _DECISIVE = (
     XidReported,
 )
 """Few, and never to be pushed out by a link that reports an error a thousand times a second."""
+
+HOST_KEPT: Final = 120
+"""Samples of the host that are kept; one comes about every ten seconds."""
 
 _OLDEST = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -173,6 +177,7 @@ class RollingWindow:
         self._samples: dict[PciAddress | None, Samples] = {}
         self._counters: dict[tuple[str, PciAddress | None], Counters] = {}
         self._facts: dict[tuple[object, ...], Event] = {}
+        self._host: deque[HostSampled] = deque(maxlen=HOST_KEPT)
         self._links: deque[LinkStateReported] = deque(maxlen=keep_events)
         self._events: deque[Event] = deque(maxlen=keep_events)
         self._decisive: deque[Event] = deque(maxlen=keep_events)
@@ -194,6 +199,8 @@ class RollingWindow:
             case LinkStateReported(what="sampled"):
                 self._links.append(event)
                 return event.width is not None and event.width < (event.max_width or 0)
+            case HostSampled():
+                self._host.append(event)
             case OutputWritten():
                 pass  # the recording keeps it; a verdict rests on what was read in it
             case ProcessesListed():
@@ -227,6 +234,7 @@ class RollingWindow:
             found.extend(samples)
         for counters in self._counters.values():
             found.extend(counters)
+        found.extend(self._host)
         found.extend(self._links)
         found.extend(self._events)
         found.extend(self._decisive)
@@ -239,10 +247,12 @@ class RollingWindow:
         return {device: len(samples) for device, samples in self._samples.items()}
 
 
+_AT_A_RATE = (GpuSampled, PowerSampled, CountersSampled, OutputWritten, ProcessesListed)
+
+
 def is_sample(event: Event) -> bool:
     """Whether an event comes at a sampling rate rather than because something happened."""
-    at_a_rate = GpuSampled | PowerSampled | CountersSampled | OutputWritten | ProcessesListed
-    return isinstance(event, at_a_rate) or (
+    return isinstance(event, _AT_A_RATE) or (
         isinstance(event, LinkStateReported) and event.what == "sampled"
     )
 

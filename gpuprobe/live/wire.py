@@ -6,12 +6,14 @@ it was made, and `"w"`: wall clock, nanoseconds since 1970. A `slot` is one open
 
 * `hello` (`pid`, `driver`, `nvml`, `cuda`, `count`): NVML is open and lists `count` devices.
 * `came` (`slot`, `pci`, `uuid`, `name`, `index`, `mig`): a device was opened.
-* `samples` (`slot`, `rows`): the fast group. A row is its time (as `m`), then the values in the
-  order of `nvml_calls.values(Group.FAST)`: null for what the device does not offer,
-  `{"u": reason, "c": code}` for what failed this time.
-* `sample` (`slot`, `group`, `values`): group `slow` or `once`; name to value, or to `{"u", "c"}`.
+* `samples` (`slot`, `rows`): the fast group and the newest of the calm one. A row is its time (as
+  `m`), then the values in the order of `nvml_calls.values(Group.FAST)` and of `Group.CALM`: null
+  for what the device does not offer, `{"u": reason, "c": code}` for what failed this time.
+* `sample` (`slot`, `group`, `values`): group `slow`, `rare` or `once`; name to value, or to
+  `{"u", "c"}`.
 * `absent` (`slot`, `values`): name to `{"u", "c"}` of what is not offered, and asked no more.
 * `power` (`slot`, `samples`): the driver's own, lists of `[microseconds since 1970, watts]`.
+* `processes` (`slot`, `pids`): who uses the device; when it changed, and every 10 s.
 * `event` (`slot`, `type`, `data`): an NVML event: type bit mask, data (the Xid).
 * `nvml` (`call`, `code`, `name`, `slot`): a call began to fail; said once until it answers again.
 * `lost` (`slot`, `pci`, `index`, `call`, `code`): GPU_IS_LOST; the device is asked no more.
@@ -21,8 +23,9 @@ it was made, and `"w"`: wall clock, nanoseconds since 1970. A `slot` is one open
 * `bye` (`why`): the child ends by itself: `pipe`, `done`, `firmware`, `mismatch`, `error`.
 
 Parent to child, on its stdin: one JSON object a line: `{"do": "skip", "pci": ...}` (make no more
-calls to that device), `{"do": "open", "pci": ...}`, `{"do": "cease"}` (no further call at all),
-`{"do": "stop"}`. The end of the pipe means the same as `stop`.
+calls to that device), `{"do": "open", "pci": ...}`, `{"do": "flush"}` (write the readings that
+wait), `{"do": "cease"}` (no further call at all), `{"do": "stop"}`. The end of the pipe means the
+same as `stop`.
 
 Beside it a small shared memory (a memfd, inherited) holds a `CallState` for each thread: which
 call it is in, and since when, so that a call that hangs has a name.
@@ -60,6 +63,7 @@ class Settings:
         once: Read every group once and leave.
         retry_s: How often NVML is tried again where it cannot be opened, and asked how many
             devices there are where it is, seconds.
+        batch_s: Readings wait this long at most, to go in one write, seconds.
     """
 
     state_fd: int
@@ -67,6 +71,7 @@ class Settings:
     devices: tuple[str, ...] | None = None
     once: bool = False
     retry_s: float = 5.0
+    batch_s: float = 0.5
 
     def to_argument(self) -> str:
         """As the child's one argument."""

@@ -67,6 +67,12 @@ def read_cgroup(
     return CgroupReading("", none, none, "", none, none, none, none)
 
 
+def read_oom_kills(folder: Path) -> Number:
+    """The one count that a watcher asks for often: see `CgroupReading.oom_kills`."""
+    found = entry(folder / "memory.events", "oom_kill")
+    return found if isinstance(found, Known) else entry(folder / "memory.oom_control", "oom_kill")
+
+
 def _existing(base: Path, path: str) -> Path:
     """The group's folder; in a container without a namespace its own is mounted at the top."""
     folder = base / path.lstrip("/")

@@ -1,6 +1,6 @@
 """Watches the host beside the GPU: OOM kills of a cgroup, CPU heat, alarms of board sensors.
 
-Cost: a dozen small reads a second; sensors and the CPUs' heat counts every ten seconds. No
+Cost: three small reads a second, for OOM kills and free memory; all else every half minute. No
 permission needed.
 """
 
@@ -9,20 +9,38 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from gpuprobe.events import Event, HostFaulted, OomKilled, PowerReported, SystemDescribed
+from gpuprobe.events import (
+    Event,
+    HostFaulted,
+    HostSampled,
+    OomKilled,
+    PowerReported,
+    SystemDescribed,
+)
 from gpuprobe.reading import Known, Reason, Unavailable
 from gpuprobe.sources.base import Availability
+from gpuprobe.sources.cgroup import read_oom_kills
 from gpuprobe.sources.figures import Number
-from gpuprobe.sources.host_readings import HostReading, SensorReading, read_host
+from gpuprobe.sources.host_readings import (
+    HostReading,
+    MemoryReading,
+    SensorReading,
+    read_host,
+    read_memory,
+)
 from gpuprobe.sources.pci_tree import ROOT, read_text
 from gpuprobe.sources.threaded import Beat, ThreadedSource, Turn
 
 __all__ = ["HostReading", "HostSource", "read_host"]
 
 INTERVAL_S = 1.0
-SLOW_EVERY = 10
-"""Readings between two of sensors and heat counts."""
+SLOW_EVERY = 30
+"""Looks at the OOM kills between two full readings."""
+
+TOLD_PART = 0.05
+"""A change of the available memory by this part of all of it is told between two samples."""
 
 _LAPTOPS = frozenset({"8", "9", "10", "14", "31", "32"})
 """DMI chassis types: portable, laptop, notebook, sub notebook, convertible, detachable."""
@@ -34,7 +52,7 @@ class HostSource(ThreadedSource):
     """Watches the host.
 
     Attributes:
-        latest: The last reading, or None before the first.
+        latest: The last full reading with the newest OOM kills, or None before the first.
 
     Args:
         order: See `ThreadedSource`.
@@ -61,6 +79,8 @@ class HostSource(ThreadedSource):
         self._cgroup = cgroup
         self._interval_s = interval_s
         self.latest: HostReading | None = None
+        self._groups: Known[str] | Unavailable | None = None
+        self._told_bytes: int | None = None
 
     def available(self) -> Availability:
         """Whether /proc is there."""
@@ -117,10 +137,13 @@ class HostSource(ThreadedSource):
         """One reading: what changed since the last one.
 
         Args:
-            slow: Read what costs more, too: the board's sensors and every CPU's heat counts.
+            slow: Read everything and not the OOM kills alone.
         """
+        before, groups = self.latest, self._groups
+        self._groups = self._own_groups()
+        if before is not None and not slow and groups == self._groups and self._is_as(before):
+            return
         now = read_host(self._root, pid=self._pid, cgroup=self._cgroup, slow=slow)
-        before = self.latest
         if before is not None and not slow:
             now = dataclasses.replace(
                 now,
@@ -129,6 +152,7 @@ class HostSource(ThreadedSource):
                 package_throttles=before.package_throttles,
             )
         self.latest = now
+        yield from self._sample(now, due=slow)
         if before is None:
             yield from self._already_bad(now)
             return
@@ -136,6 +160,48 @@ class HostSource(ThreadedSource):
         if slow:
             yield from self._heat(before, now)
             yield from self._alarms(before, now)
+
+    def _is_as(self, before: HostReading) -> bool:
+        """The usual case at the least cost: nothing killed, and about as much memory free."""
+        group = before.cgroup.path
+        if group and read_oom_kills(Path(group)) != before.cgroup.oom_kills:
+            return False
+        return not self._is_told(read_memory(self._root), due=False)
+
+    def _own_groups(self) -> Known[str] | Unavailable | None:
+        """In which cgroups the watched process is; None where a cgroup is watched by its folder."""
+        if self._cgroup is not None:
+            return None
+        who = "self" if self._pid is None else str(self._pid)
+        return read_text(self._root / "proc" / who / "cgroup")
+
+    def _is_told(self, memory: MemoryReading, *, due: bool) -> bool:
+        """Whether so much memory went or came, or so much time, that it is told."""
+        free, total, told = memory.available_bytes, memory.total_bytes, self._told_bytes
+        if not isinstance(free, Known) or not isinstance(total, Known):
+            return False
+        return due or told is None or abs(told - free.value) >= TOLD_PART * total.value
+
+    def _sample(self, now: HostReading, *, due: bool) -> Iterator[Event]:
+        """Memory and pressure: when it is time, or when much memory went or came."""
+        free, total = now.memory.available_bytes, now.memory.total_bytes
+        if not isinstance(free, Known) or not isinstance(total, Known):
+            return
+        if not self._is_told(now.memory, due=due):
+            return
+        self._told_bytes = free.value
+        waits: dict[str, Any] = {
+            f"{name}_pressure_percent": reading.some_avg10_percent.value
+            for name, reading in now.pressure.items()
+            if isinstance(reading.some_avg10_percent, Known)
+        }
+        text = f"{free.value >> 20} of {total.value >> 20} MiB available"
+        yield HostSampled(
+            **self._base(text, "proc/meminfo"),
+            memory_available_bytes=free.value,
+            memory_total_bytes=total.value,
+            **waits,
+        )
 
     def _oom(self, before: HostReading, now: HostReading) -> Iterator[Event]:
         if before.cgroup.path != now.cgroup.path:

@@ -38,6 +38,9 @@ AER_ROOT: Final = (
 )
 """One number: messages that a root port got from below."""
 
+AER_SERVICE: Final = 0x2
+"""A port's service, as the number in the name of its device says."""
+
 _SPEED = re.compile(r"(\d+(?:\.\d+)?) GT/s")
 
 
@@ -162,6 +165,31 @@ def read_aer(
         if isinstance(number, Known):
             found[name] = Known({"total": number.value})
     return found
+
+
+def read_aer_service(port: PciAddress, root: Path = ROOT) -> Known[bool] | Unavailable:
+    """Whether the kernel's own AER driver serves a root port, as `pcie002` below it tells.
+
+    The counters do not: they are there as soon as the port has the capability, and stay at zero
+    where the firmware kept AER to itself or `pci=noaer` is set.
+
+    Missing: not-there where the kernel lists no port services at all.
+    Source: Linux, drivers/pci/pcie/portdrv.c (`get_descriptor_id`, AER is bit 1).
+    """
+    folder = root / "sys/bus/pci_express/devices"
+    try:
+        names = [entry.name for entry in folder.iterdir()]
+    except OSError as error:
+        return Unavailable(Reason.NOT_THERE, f"{folder}: {error.strerror}")
+    for name in names:
+        if not name.startswith(f"{port}:pcie"):
+            continue
+        digits = name.rpartition(":pcie")[2]
+        # The last two digits are the service; before 4.18 or so there was but one.
+        bits = int(digits[1:] or "0", 16) if re.fullmatch("[0-9a-f]{2,3}", digits) else 0
+        if bits & AER_SERVICE:
+            return Known((folder / name / "driver").exists())
+    return Known(False)
 
 
 def aer_counters(address: PciAddress, root: Path = ROOT) -> tuple[tuple[str, int], ...]:

@@ -1,12 +1,13 @@
 """Watches GPUs and the ports above them in sysfs.
 
-Presence is tested ten times a second, links and counters are read once. Needs no root and no
-driver. Cost: two small reads a GPU and tick, some ten a second for each function on its path.
-Nothing is read from a device that is asleep, so none is kept awake.
+Presence is tested four times a second, links and counters are read every two seconds. Needs no root
+and no driver. Cost: two small reads of open files a GPU and tick, some ten every two seconds for
+each function on its path. Nothing is read from a device that is asleep, so none is kept awake.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ from gpuprobe.sources.pci_readings import (
     AER_ROOT,
     LinkReading,
     aer_counters,
+    read_aer_service,
     read_aspm_policy,
     read_driver,
     read_function,
@@ -57,12 +59,44 @@ from gpuprobe.sources.threaded import Beat, ThreadedSource, Turn
 
 __all__ = ["LinkReading", "SysfsSource", "gpus", "path_to_root"]
 
-PRESENCE_S = 0.1
-SLOW_EVERY = 10
+PRESENCE_S = 0.25
+SLOW_EVERY = 8
 """Presence ticks between two looks at links, counters and the list of devices."""
+
+_ONES = b"\xff\xff\xff\xff"
 
 
 _SAMPLED_FILES = ("current_link_speed", "current_link_width", *AER_DEVICE, *AER_ROOT)
+
+
+class _Files:
+    """What tells that a function is still there, kept open: opening costs more than reading.
+
+    Raises:
+        OSError: One of the two is not there, or may not be read.
+    """
+
+    __slots__ = ("_config", "_status")
+
+    def __init__(self, folder: Path) -> None:
+        self._config = -1
+        self._status = os.open(folder / "power/runtime_status", os.O_RDONLY | os.O_CLOEXEC)
+        self._config = os.open(folder / "config", os.O_RDONLY | os.O_CLOEXEC)
+
+    def awake_and_answering(self) -> bool:
+        """Whether it is; False also where that takes a closer look.
+
+        Raises:
+            OSError: It is gone: ENODEV of a file in sysfs whose device is.
+        """
+        if os.pread(self._status, 16, 0) != b"active\n" or not os.fstat(self._config).st_nlink:
+            return False
+        return os.pread(self._config, 4, 0) not in (b"", _ONES)
+
+    def __del__(self) -> None:
+        for descriptor in (self._status, self._config):
+            if descriptor >= 0:
+                os.close(descriptor)
 
 
 @dataclass(slots=True)
@@ -82,8 +116,12 @@ class _Watched:
     ones_since: float | None = None
     ones: int = 0
     driver: str | None = None
-    status_file: str = ""
-    config_file: str = ""
+    files: _Files | None = None
+
+    @property
+    def in_doubt(self) -> bool:
+        """It reads all ones, and not for long enough to believe it."""
+        return self.ones_since is not None and (self.seen is None or self.seen.config != "all-ones")
 
 
 @dataclass(slots=True)
@@ -137,6 +175,7 @@ class SysfsSource(ThreadedSource):
         self._watched: dict[PciAddress, _Watched] = {}
         self._sampled: dict[PciAddress, _Sampled] = {}
         self._known: dict[PciAddress, bool] = {}
+        self._names: list[str] | None = None
 
     def available(self) -> Availability:
         """Whether sysfs lists PCI devices here, and a GPU among them."""
@@ -163,8 +202,13 @@ class SysfsSource(ThreadedSource):
         while not turn.over:
             for event in self.look(slow=tick % SLOW_EVERY == 0, first=tick == 0):
                 turn.put(event)
+            while not turn.over and any(one.in_doubt for one in self._watched.values()):
+                turn.wait(TRIES_OVER_S / (TRIES - 1))
+                for event in self.look(slow=False):
+                    turn.put(event)
             tick += 1
             turn.wait(beat.pause())
+        self._forget()
 
     def look(self, *, slow: bool, first: bool = False) -> Iterator[Event]:
         """One tick: what changed since the last one.
@@ -184,6 +228,11 @@ class SysfsSource(ThreadedSource):
     # --- which ----------------------------------------------------------------------------
 
     def _list(self, *, first: bool) -> Iterator[Event]:
+        if self._devices is None:
+            names = _names(self._root / "sys/bus/pci/devices")
+            if names == self._names:
+                return
+            self._names = names
         there = addresses(self._root) if self._devices is None else list(self._devices)
         for address in there:
             if address not in self._known:
@@ -198,12 +247,7 @@ class SysfsSource(ThreadedSource):
     def _welcome(self, address: PciAddress, *, new: bool) -> Iterator[Event]:
         path = path_to_root(address, self._root)
         folder = device_path(address, self._root)
-        self._watched[address] = _Watched(
-            address,
-            path,
-            status_file=str(folder / "power/runtime_status"),
-            config_file=str(folder / "config"),
-        )
+        self._watched[address] = _Watched(address, path)
         if not folder.is_dir():
             return
         function = read_function(address, self._root)
@@ -224,6 +268,9 @@ class SysfsSource(ThreadedSource):
         for port in path:
             yield BridgeLinked(**self._at(below, f"{below} is below {port}"), parent=port)
             below = port
+        if path and read_aer_service(path[-1], self._root) == Known(True):
+            text = f"the kernel's AER driver serves {path[-1]}"
+            yield SystemDescribed(**self._at(path[-1], text), key="aer-granted", value=text)
 
     # --- presence -------------------------------------------------------------------------
 
@@ -259,13 +306,18 @@ class SysfsSource(ThreadedSource):
 
     def _as_before(self, watched: _Watched) -> bool:
         """The usual case at the least cost: awake, answering, and so it was."""
-        return (
-            watched.seen is not None
-            and watched.seen.config == "answers"
-            and watched.ones_since is None
-            and _raw(watched.status_file) == b"active\n"
-            and _raw(watched.config_file, 4) not in (b"", b"\xff\xff\xff\xff")
-        )
+        seen = watched.seen
+        if seen is None or seen.config != "answers" or watched.ones_since is not None:
+            return False
+        try:
+            if watched.files is None:
+                watched.files = _Files(device_path(watched.address, self._root))
+            if watched.files.awake_and_answering():
+                return True
+        except OSError:
+            pass
+        watched.files = None
+        return False
 
     def _changes(
         self, watched: _Watched, before: Presence | None, found: Presence
@@ -367,10 +419,18 @@ class SysfsSource(ThreadedSource):
         return self._base(text, str(device_path(address, self._root)), device=address)
 
 
-def _raw(path: str, size: int = 8192) -> bytes:
+def _names(folder: Path) -> list[str]:
+    """What a folder holds, in any order; nothing where it cannot be read."""
+    try:
+        return os.listdir(folder)  # noqa: PTH208 - names alone, of which a server has hundreds
+    except OSError:
+        return []
+
+
+def _raw(path: str) -> bytes:
     """A file as it stands, or nothing: for telling whether it changed."""
     try:
-        return read_bytes(path, size)
+        return read_bytes(path, 8192)
     except OSError:
         return b""
 

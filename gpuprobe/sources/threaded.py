@@ -32,12 +32,15 @@ class Turn:
     mixed with what a new turn says.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, wake: threading.Event | None = None) -> None:
+        self._wake = wake
         self.events: deque[Event] = deque()
         self.missed = 0
         self._over = threading.Event()
         self._lock = threading.Lock()
+        self._poller = select.poll()
         self._wake_read, self._wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._poller.register(self._wake_read, select.POLLIN)
 
     @property
     def over(self) -> bool:
@@ -50,6 +53,8 @@ class Turn:
             self.missed += 1
         else:
             self.events.append(event)
+        if self._wake is not None:
+            self._wake.set()
 
     def wait(self, timeout_s: float | None, descriptor: int | None = None) -> int:
         """Sleep until something can be read, the time is over, or the turn ends.
@@ -57,12 +62,11 @@ class Turn:
         Returns:
             The poll mask of `descriptor`; 0 when nothing came.
         """
-        poller = select.poll()
-        poller.register(self._wake_read, select.POLLIN)
         if descriptor is not None:
-            poller.register(descriptor, select.POLLIN)
+            self._poller.register(descriptor, select.POLLIN)
         limit = None if timeout_s is None else max(0.0, timeout_s * 1000.0)
-        return next((mask for number, mask in poller.poll(limit) if number == descriptor), 0)
+        found = self._poller.poll(limit)
+        return next((mask for number, mask in found if number == descriptor), 0)
 
     def end(self) -> None:
         """Tell the thread to stop, and wake it."""
@@ -84,9 +88,11 @@ class ThreadedSource(ABC):
     Attributes:
         name: Short name of the source.
         order: The source's number, which breaks ties between equal times.
+        wake: Set when an event has arrived, for a caller that sleeps; set it before `start`.
     """
 
     name: str = ""
+    wake: threading.Event | None = None
 
     def __init__(self, order: int = 0) -> None:
         self.order = order
@@ -106,7 +112,7 @@ class ThreadedSource(ABC):
         """See `Source.start`."""
         if self._turn is not None and not self._turn.over:
             return
-        turn = self._turn = Turn()
+        turn = self._turn = Turn(self.wake)
         self._thread = threading.Thread(
             target=self._guarded, args=(turn,), name=f"gpuprobe-{self.name}", daemon=True
         )

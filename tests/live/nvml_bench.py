@@ -16,7 +16,8 @@ from gpuprobe.testing.nvml import FakeNvml
 
 ONE = PciAddress.parse("0000:04:00.0")
 TWO = PciAddress.parse("0000:05:00.0")
-FAST = {"fast": 0.5, "slow": 0.5, "once": 0.5, "library": 0.5, "event": 0.5}
+GROUPS = ("fast", "calm", "slow", "rare", "once", "library", "event")
+FAST = dict.fromkeys(GROUPS, 0.5)
 """Deadlines short enough for a test."""
 
 

@@ -21,6 +21,7 @@ from gpuprobe.events import (
     NvmlReturned,
     PowerSampled,
     ProbeStalled,
+    ProcessesListed,
     SourceChanged,
     XidReported,
 )
@@ -81,7 +82,7 @@ def test_every_device_is_sampled_with_its_units(fake: FakeNvml) -> None:
 
 def test_a_hundred_samples_a_second_without_a_gap(fake: FakeNvml) -> None:
     """The fixed clock keeps its rate: no drift, and no sample 60 ms late on a shared machine."""
-    with probing(fake, rate_hz=100) as probe:
+    with probing(fake, rate_hz=100, batch_s=0.1) as probe:
         collect(probe, sampled_both)
         samples = of(GpuSampled, gather(probe, 2.0), ONE)
 
@@ -664,3 +665,77 @@ def test_the_child_leaves_when_its_parent_is_killed(fake: FakeNvml, tmp_path: Pa
     parent.stdout.close()
 
     assert wait_until(lambda: not alive(child))
+
+
+def test_a_device_is_given_back_when_its_call_returns(fake: FakeNvml) -> None:
+    """The GPU that made the library hang is sampled again once the abandoned child has left."""
+    with probing(fake) as probe:
+        collect(probe, sampled_both)
+        fake.hang(ONE)
+        wait_until(lambda: any(c.ended_ns is None for c in fake.calls(ONE)))
+        fake.hang(TWO)
+        collect(probe, lambda e: any("second" in x.origin.text for x in e))
+        fake.heal(TWO)
+        collect(probe, lambda e: of(GpuSampled, e, TWO))
+        fake.heal(ONE)
+        events = collect(probe, lambda e: of(GpuSampled, e, ONE))
+
+    assert any(f"the call about {ONE} has returned" in event.origin.text for event in events)
+
+
+def test_a_lost_device_is_asked_again_when_it_is_given_back(fake: FakeNvml) -> None:
+    """Skipped until then; from then on sampled by a new child, as is the other."""
+    with probing(fake) as probe:
+        collect(probe, sampled_both)
+        first = probe.pid
+        fake.lose(ONE)
+        collect(probe, lambda e: of(GpuLostReported, e))
+        fake.heal(ONE)
+        assert probe.untouchable == {ONE}
+        assert not of(GpuSampled, gather(probe, 0.5), ONE)
+        probe.give_back(ONE)
+        collect(probe, sampled_both)
+
+        assert probe.pid != first
+        assert not probe.untouchable
+
+
+def test_processes_are_listed_when_they_change(fake: FakeNvml) -> None:
+    """At first and at each change, and no more often."""
+    fake.set(ONE, process=4711)
+    with probing(fake) as probe:
+        events = collect(probe, sampled_both)
+        events += gather(probe, 2.5)
+        assert [listed.pids for listed in of(ProcessesListed, events, ONE)] == [(4711,)]
+        assert [listed.pids for listed in of(ProcessesListed, events, TWO)] == [()]
+        fake.set(ONE, process=4712)
+        (again,) = of(ProcessesListed, collect(probe, lambda e: of(ProcessesListed, e)))
+
+    assert (again.device, again.pids) == (ONE, (4712,))
+
+
+def test_readings_come_together_and_a_loss_brings_them_at_once(fake: FakeNvml) -> None:
+    """With a long batch a loss does not wait for it, and what was read before comes before."""
+    with probing(fake, rate_hz=20, batch_s=30.0) as probe:
+        first = collect(probe, lambda e: of(GpuSampled, e, ONE))
+        waiting = gather(probe, 1.0)
+        began = time.monotonic()
+        fake.lose(ONE)
+        events = collect(probe, lambda e: of(GpuLostReported, e))
+        took = time.monotonic() - began
+
+    assert len(of(GpuSampled, first + waiting, ONE)) <= 2
+    kinds = [type(event) for event in events if event.device == ONE]
+    assert kinds.index(GpuLostReported) > 10
+    assert kinds.count(GpuSampled) > 10
+    assert took < 1.0
+
+
+def test_a_stall_brings_the_readings_before_it(fake: FakeNvml) -> None:
+    """What waits in a child whose call hangs is fetched when the stall is seen."""
+    with probing(fake, rate_hz=20, batch_s=30.0) as probe:
+        collect(probe, lambda e: of(GpuSampled, e, ONE))
+        gather(probe, 0.5)
+        fake.hang(ONE)
+        events = collect(probe, lambda e: of(ProbeStalled, e))
+        events += collect(probe, lambda e: len(of(GpuSampled, e, ONE)) > 5)

@@ -147,3 +147,12 @@ def test_a_device_that_cannot_be_opened_has_its_address_from_sysfs(
     assert [index for index, _ in found.unopened] == [0]
     assert read(fake).unopened
     assert set(read(fake)) == {TWO}
+
+
+def test_a_device_lost_while_it_is_opened_has_every_name_lost(fake: FakeNvml) -> None:
+    """Lost, and not late: also what is read once, when a device is opened."""
+    fake.error(15, ONE, "nvmlDeviceGetVbiosVersion")
+    found = read(fake)
+
+    assert {getattr(one, "reason", None) for one in found[ONE].values()} == {Reason.LOST}
+    assert isinstance(found[TWO]["vbios"], Known)

@@ -442,3 +442,24 @@ def test_a_loss_seen_elsewhere_ends_the_calls(tree: FakeSysfs, fake: FakeNvml) -
         after = fake.count(ONE)
 
     assert calls == after
+
+
+def test_an_event_of_any_source_ends_the_pause(tree: FakeSysfs) -> None:
+    """A loss that sysfs alone sees is judged in a second, however long the pause between polls."""
+    session = Session([SysfsSource(2, root=tree.root)], root=tree.root)
+    session.poll_s = 30.0
+    session.start()
+    lost_at = 0.0
+    try:
+        for update in session.updates():
+            if not lost_at and any(isinstance(e, PresenceTested) for e in update.events):
+                tree.lose(ONE)
+                lost_at = time.monotonic()
+            if update.verdict is not None:
+                break
+    finally:
+        session.stop()
+
+    assert update.verdict is not None
+    assert update.verdict.kind is Kind.DEVICE_LEFT_BUS
+    assert time.monotonic() - lost_at < 5.0

@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from gpuprobe.events import HostFaulted, OomKilled, PowerReported, SystemDescribed
+from gpuprobe.events import (
+    Event,
+    HostFaulted,
+    HostSampled,
+    OomKilled,
+    PowerReported,
+    SystemDescribed,
+)
 from gpuprobe.reading import Known, Reason, Unavailable
 from gpuprobe.sources.cgroup import read_cgroup
 from gpuprobe.sources.host import HostSource
@@ -32,8 +39,13 @@ def source(machine: FakeSysfs) -> HostSource:
         fan2_input=900, fan2_alarm=0,
     )  # fmt: skip
     made = HostSource(root=machine.root)
-    assert list(made.look(slow=True)) == []
+    assert told(made, slow=True) == []
     return made
+
+
+def told(source: HostSource, *, slow: bool) -> list[Event]:
+    """What a look gives beside figures."""
+    return [event for event in source.look(slow=slow) if not isinstance(event, HostSampled)]
 
 
 def events(machine: FakeSysfs, count: int) -> None:
@@ -152,14 +164,14 @@ def test_an_oom_kill_in_the_cgroup_is_told_once(machine: FakeSysfs, source: Host
     """A count that rose, with the group and its limit; none for what was there before."""
     (machine.cgroup / "memory.max").write_text("1073741824\n")
     events(machine, 2)
-    (event,) = source.look(slow=False)
+    (event,) = told(source, slow=False)
 
     assert isinstance(event, OomKilled)
     assert event.cgroup
     assert "2 processes" in event.origin.text
     assert "limit 1073741824 bytes" in event.origin.text
     assert event.origin.ref == str(machine.cgroup)
-    assert list(source.look(slow=False)) == []
+    assert told(source, slow=False) == []
 
 
 def test_old_oom_kills_are_history(machine: FakeSysfs) -> None:
@@ -167,9 +179,9 @@ def test_old_oom_kills_are_history(machine: FakeSysfs) -> None:
     events(machine, 7)
     source = HostSource(root=machine.root)
 
-    assert list(source.look(slow=False)) == []
+    assert told(source, slow=False) == []
     events(machine, 0)
-    assert list(source.look(slow=False)) == []
+    assert told(source, slow=False) == []
 
 
 def test_another_groups_oom_kill_is_not_this_engines(
@@ -178,7 +190,8 @@ def test_another_groups_oom_kill_is_not_this_engines(
     """The kernel's own count rises for kills anywhere: a figure in the reading, no event."""
     machine.write("proc/vmstat", "pgfault 1\noom_kill 5\n")
 
-    assert list(source.look(slow=False)) == []
+    assert told(source, slow=False) == []
+    assert told(source, slow=True) == []
     assert source.latest.host_oom_kills == Known(5)
 
 
@@ -186,12 +199,12 @@ def test_cpu_heat_is_told_and_packages_count_once(machine: FakeSysfs) -> None:
     """Two CPUs of a package show the same count."""
     throttle(machine, 3, 3, 1, 1)
     source = HostSource(root=machine.root)
-    list(source.look(slow=True))
+    told(source, slow=True)
     assert source.latest.package_throttles == Known(4)
     assert source.latest.core_throttles == Known(4)
     throttle(machine, 5, 5, 1, 1)
-    assert list(source.look(slow=False)) == []
-    (event,) = source.look(slow=True)
+    assert told(source, slow=False) == []
+    (event,) = told(source, slow=True)
 
     assert isinstance(event, HostFaulted)
     assert event.what == "cpu-heat"
@@ -211,20 +224,20 @@ def test_a_sensor_that_turns_bad_is_told_once(
 ) -> None:
     """Heat at the critical limit, a fan's alarm, a voltage below its lower critical limit."""
     machine.write(f"sys/class/hwmon/hwmon0/{file}", f"{value}\n")
-    (event,) = source.look(slow=True)
+    (event,) = told(source, slow=True)
 
     assert isinstance(event, kind)
     assert event.what == what
     assert "nct6798" in event.origin.text
-    assert list(source.look(slow=True)) == []
+    assert told(source, slow=True) == []
 
 
 def test_a_voltage_that_is_back_is_told(machine: FakeSysfs, source: HostSource) -> None:
     """Low, then normal again."""
     machine.write("sys/class/hwmon/hwmon0/in1_lcrit_alarm", "1\n")
-    list(source.look(slow=True))
+    told(source, slow=True)
     machine.write("sys/class/hwmon/hwmon0/in1_lcrit_alarm", "0\n")
-    (event,) = source.look(slow=True)
+    (event,) = told(source, slow=True)
 
     assert event.what == "voltage-normal"
     assert not event.gpu
@@ -239,7 +252,7 @@ def test_alarms_and_limits_that_were_never_set_up_say_nothing(machine: FakeSysfs
     )  # fmt: skip
     source = HostSource(root=machine.root)
 
-    assert [*source.look(slow=True), *source.look(slow=True)] == []
+    assert [*told(source, slow=True), *told(source, slow=True)] == []
 
 
 @pytest.mark.parametrize(
@@ -289,3 +302,26 @@ def test_the_thread_reads_and_ends_at_once(machine: FakeSysfs) -> None:
     assert any(isinstance(e, OomKilled) for e in found)
     assert any(isinstance(e, SystemDescribed) for e in found)
     assert source.latest is not None
+
+
+def test_memory_is_told_with_each_full_look_and_when_much_of_it_went(machine: FakeSysfs) -> None:
+    """A change of a twentieth at once; less of one with the next full look only."""
+    source = HostSource(root=machine.root)
+
+    def sampled(*, slow: bool) -> list[int | None]:
+        found = [e for e in source.look(slow=slow) if isinstance(e, HostSampled)]
+        return [event.memory_available_bytes for event in found]
+
+    def free(kib: int) -> int:
+        machine.write("proc/meminfo", f"MemTotal: 1000000 kB\nMemAvailable: {kib} kB\n")
+        return kib * 1024
+
+    assert sampled(slow=True) == sampled(slow=True) != []
+    assert sampled(slow=False) == []
+    half = free(500_000)
+    assert sampled(slow=False) == [half]
+    slightly = free(480_000)
+    assert sampled(slow=False) == []
+    assert sampled(slow=True) == [slightly]
+    much = free(400_000)
+    assert sampled(slow=False) == [much]

@@ -373,7 +373,6 @@ def test_folder_is_walked_sorted_without_links_and_specials(tmp_path, monkeypatc
     ("a.png", b"\x89PNG\r\n\x1a\n" + bytes(100), "image"),
     ("prog", b"\x7fELF\x02\x01" + bytes(100), "program"),
     ("x.db", b"SQLite format 3\x00" + bytes(100), "SQLite"),
-    ("x.gpuprobe", b"SQLite format 3\x00" + bytes(100), "recordings"),
     ("System.evtx", b"ElfFile\x00" + bytes(100), "event log"),
     ("x.7z", b"7z\xbc\xaf\x27\x1c" + bytes(100), "packed"),
     ("noise", bytes(range(256)) * 16, "not text"),

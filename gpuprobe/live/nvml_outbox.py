@@ -1,0 +1,87 @@
+"""What the NVML child writes: rows of samples wait and go together, anything else goes at once.
+
+Each write wakes the parent, and waking costs more than what is said. So readings of all devices
+go once or twice a second in one write, while a loss, an Xid or a failure takes what waits along.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from gpuprobe.live import wire
+
+
+class Outbox:
+    """The pipe to the parent, for all threads.
+
+    Args:
+        batch_s: Readings wait this long at most, seconds.
+        on_broken: Called when nobody reads the pipe any more.
+        descriptor: Where to write.
+    """
+
+    def __init__(self, batch_s: float, on_broken: Callable[[], None], descriptor: int = 1) -> None:
+        self._batch_ns = round(batch_s * 1e9)
+        self._on_broken = on_broken
+        self._descriptor = descriptor
+        self._lock = threading.Lock()
+        self._waiting: list[dict[str, Any]] = []
+        self._rows: dict[int, list[list[Any]]] = {}
+        self._heard_of: set[int] = set()
+        self._flush_at = 0
+
+    def send(self, kind: str, **fields: Any) -> None:
+        """Write a message now, behind what waits."""
+        with self._lock:
+            self._waiting.append(_message(kind, fields))
+            self._write()
+
+    def put(self, kind: str, **fields: Any) -> None:
+        """Write a message with the next rows."""
+        with self._lock:
+            self._waiting.append(_message(kind, fields))
+
+    def add_row(self, slot: int, row: list[Any], period_ns: int = 0) -> None:
+        """Take a row of one device, and write what waits when that is due; a first row at once.
+
+        Args:
+            slot: The device's slot.
+            row: Its row.
+            period_ns: Time to the device's next row.
+        """
+        with self._lock:
+            rows = self._rows.get(slot)
+            if rows is None:
+                rows = self._rows[slot] = []
+                self._waiting.append(_message("samples", {"slot": slot, "rows": rows}))
+            rows.append(row)
+            first = slot not in self._heard_of
+            self._heard_of.add(slot)
+            if first or row[0] + period_ns // 2 >= self._flush_at:
+                self._write()
+
+    def flush(self) -> None:
+        """Write what waits."""
+        with self._lock:
+            self._write()
+
+    def _write(self) -> None:
+        if not self._waiting:
+            return
+        data = b"".join(map(wire.encode, self._waiting))
+        self._waiting = []
+        self._rows = {}
+        self._flush_at = time.monotonic_ns() + self._batch_ns
+        try:
+            while data:
+                data = data[os.write(self._descriptor, data) :]
+        except OSError:
+            self._on_broken()
+
+
+def _message(kind: str, fields: dict[str, Any]) -> dict[str, Any]:
+    return {"t": kind, "m": time.monotonic_ns(), "w": time.time_ns(), **fields}

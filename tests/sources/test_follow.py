@@ -1,0 +1,371 @@
+"""Programs that somebody else started, followed: files, units, containers, processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gpuprobe.events import (
+    CudaFailed,
+    EngineChanged,
+    Event,
+    OutputWritten,
+    ProcessCrashed,
+    SourceChanged,
+)
+from gpuprobe.reading import Known, Unavailable
+from gpuprobe.sources import follow_container, following
+from gpuprobe.sources.follow_container import ContainerFollower
+from gpuprobe.sources.follow_file import FileFollower
+from gpuprobe.sources.follow_pid import PidFollower
+from gpuprobe.sources.follow_unit import UnitFollower
+from gpuprobe.sources.following import Follower
+
+CUDA = "RuntimeError: CUDA error: unspecified launch failure"
+
+
+class Followed:
+    """A started follower and all that it gave."""
+
+    def __init__(self, source: Follower) -> None:
+        self.source = source
+        self.found: list[Event] = []
+        source.start()
+
+    def until(self, enough: Callable[[Followed], object], limit_s: float = 10.0) -> None:
+        end = time.monotonic() + limit_s
+        while not enough(self):
+            assert time.monotonic() < end, self.found
+            time.sleep(0.01)
+            self.found.extend(self.source.poll())
+
+    @property
+    def lines(self) -> list[tuple[int, str]]:
+        return [line for one in self.found if isinstance(one, OutputWritten) for line in one.lines]
+
+    @property
+    def texts(self) -> list[str]:
+        return [text for _, text in self.lines]
+
+    @property
+    def life(self) -> list[tuple[str, int | None]]:
+        return [(one.what, one.code) for one in self.found if isinstance(one, EngineChanged)]
+
+    def has(self, kind: type[Event]) -> bool:
+        return any(isinstance(one, kind) for one in self.found)
+
+
+@pytest.fixture
+def follow() -> Iterator[Callable[[Follower], Followed]]:
+    started: list[Followed] = []
+
+    def begin(source: Follower) -> Followed:
+        one = Followed(source)
+        started.append(one)
+        one.until(lambda seen: seen.has(SourceChanged))
+        return one
+
+    yield begin
+    for one in started:
+        one.source.stop()
+
+
+def add(path: Path, text: str) -> None:
+    with path.open("a", encoding="utf-8") as out:
+        out.write(text)
+
+
+# --- files -----------------------------------------------------------------------------------
+
+
+def test_a_file_is_followed_from_its_end(tmp_path: Path, follow: Callable[..., Followed]) -> None:
+    """What was there is not given again, and line numbers are those of the file."""
+    path = tmp_path / "e.log"
+    path.write_text(f"one\n{CUDA}\n")
+    seen = follow(FileFollower(path))
+    time.sleep(0.3)
+    add(path, f"three\n{CUDA}\n")
+    seen.until(lambda seen: seen.has(CudaFailed))
+
+    assert seen.lines == [(3, "three"), (4, CUDA)]
+    assert [one.origin.line for one in seen.found if isinstance(one, CudaFailed)] == [4]
+    assert {one.origin.input for one in seen.found} == {str(path)}
+
+
+def test_a_file_from_its_start(tmp_path: Path, follow: Callable[..., Followed]) -> None:
+    """All lines come, numbered from 1, with one that has no end yet when it gets one."""
+    path = tmp_path / "e.log"
+    path.write_text("one\ntw")
+    seen = follow(FileFollower(path, from_start=True))
+    add(path, "o\n")
+    seen.until(lambda seen: len(seen.lines) == 2)
+
+    assert seen.lines == [(1, "one"), (2, "two")]
+
+
+def test_a_file_that_appears_later(tmp_path: Path, follow: Callable[..., Followed]) -> None:
+    """It is waited for, and then read from its begin."""
+    path = tmp_path / "later.log"
+    source = FileFollower(path)
+    assert isinstance(source.available(), Known)
+    seen = follow(source)
+    time.sleep(0.2)
+    path.write_text("first\n")
+    seen.until(lambda seen: seen.texts == ["first"])
+
+
+@pytest.mark.parametrize("how", ["rename", "copytruncate"])
+def test_rotation_loses_nothing(how: str, tmp_path: Path, follow: Callable[..., Followed]) -> None:
+    """The old file is read to its end, the new one from its begin, with numbers from 1."""
+    path = tmp_path / "e.log"
+    path.write_text("")
+    seen = follow(FileFollower(path))
+    time.sleep(0.3)
+    add(path, "a somewhat longer line\nb\n")
+    if how == "rename":
+        path.rename(tmp_path / "e.log.1")
+        add(tmp_path / "e.log.1", "late\n")
+        path.write_text("c\n")
+    else:
+        seen.until(lambda seen: len(seen.lines) == 2)
+        os.truncate(path, 0)
+        add(path, "c\n")
+    late = ["late"] if how == "rename" else []
+    seen.until(lambda seen: seen.texts == ["a somewhat longer line", "b", *late, "c"])
+
+    assert seen.lines[-1] == (1, "c")
+
+
+def test_what_is_no_log_file_is_refused(tmp_path: Path) -> None:
+    """A pipe and a folder are answered with what to do instead."""
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path):
+        access = FileFollower(path).available()
+        assert isinstance(access, Unavailable)
+        assert access.hint
+
+
+# --- processes -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGSEGV])
+def test_the_end_of_a_process(number: int, follow: Callable[..., Followed]) -> None:
+    """Its end is told at once; how, only where the kernel shows it."""
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        seen = follow(PidFollower(process.pid))
+        time.sleep(0.2)
+        assert seen.life == []
+        process.send_signal(number)
+        seen.until(lambda seen: seen.life)
+        (end,) = (one for one in seen.found if isinstance(one, EngineChanged))
+    finally:
+        process.kill()
+        process.wait()
+
+    assert end.what == "stopped"
+    assert f"[{process.pid}]" in end.who
+    if end.code is None:
+        assert "known to its parent alone" in end.origin.text
+    else:
+        assert end.code == number
+        assert seen.has(ProcessCrashed) == (number == signal.SIGSEGV)
+
+
+def test_a_number_that_was_given_to_another_process(tmp_path: Path) -> None:
+    """Another start time under the same number is the end of the one that was followed."""
+    folder = tmp_path / str(os.getpid())
+    folder.mkdir()
+    stat = f"{os.getpid()} (a b) c) S " + " ".join(["0"] * 18)
+    (folder / "stat").write_text(f"{stat} 111 " + " ".join(["0"] * 31))
+    source = PidFollower(os.getpid(), proc=tmp_path)
+    seen = Followed(source)
+    try:
+        (folder / "stat").write_text(f"{stat} 222 " + " ".join(["0"] * 31))
+        seen.until(lambda seen: seen.life)
+    finally:
+        source.stop()
+
+    assert "a b) c[" in seen.found[-1].origin.text
+
+
+def test_a_process_that_is_not_there() -> None:
+    """A number that no process has is refused."""
+    assert isinstance(PidFollower(2**22 + 1).available(), Unavailable)
+
+
+# --- units -----------------------------------------------------------------------------------
+
+
+def program(path: Path, script: str) -> str:
+    path.write_text(f"#!{sys.executable}\nimport json, os, sys, time\n{script}")
+    path.chmod(0o755)
+    return str(path)
+
+
+def entry(message: str, invocation: str, **more: str) -> str:
+    fields = {
+        "MESSAGE": message,
+        "__REALTIME_TIMESTAMP": "1790000000000000",
+        "__CURSOR": f"s=1;i={message[:8]}",
+        "_SYSTEMD_INVOCATION_ID": invocation,
+        "SYSLOG_IDENTIFIER": "vllm",
+        "_PID": "77",
+    }
+    return json.dumps({**fields, **more})
+
+
+def test_a_units_lines_and_its_restart(tmp_path: Path, follow: Callable[..., Followed]) -> None:
+    """Lines with the journal's time and cursor; a stop and a new invocation part two runs."""
+    manager = {"_PID": "1", "UNIT": "x.service", "_SYSTEMD_INVOCATION_ID": ""}
+    lines = [
+        entry("ready", "a" * 32),
+        entry(CUDA, "a" * 32),
+        entry(
+            "x.service: Deactivated successfully.",
+            "",
+            **manager,
+            INVOCATION_ID="a" * 32,
+            MESSAGE_ID="7ad2d189f7e94e70a38c781354912448",
+        ),
+        entry("again", "b" * 32),
+        "-- no entries --",
+    ]
+    journalctl = program(
+        tmp_path / "journalctl",
+        f"json.dump(sys.argv[1:], open({str(tmp_path / 'argv')!r}, 'w'))\n"
+        f"print({chr(10).join(lines)!r}, flush=True)\ntime.sleep(60)\n",
+    )
+    seen = follow(UnitFollower("x.service", journalctl=journalctl))
+    seen.until(lambda seen: "again" in seen.texts and seen.has(CudaFailed))
+
+    argv = json.loads((tmp_path / "argv").read_text())
+    assert argv[:3] == ["--follow", "--unit=x.service", "--lines=0"]
+    assert [what for what, _ in seen.life if what in ("started", "stopped")] == [
+        "stopped",
+        "started",
+    ]
+    assert seen.lines[-1] == (1, "again")
+    (cuda,) = (one for one in seen.found if isinstance(one, CudaFailed))
+    assert cuda.source == "vllm[77]"
+    assert cuda.origin.ref == f"s=1;i={CUDA[:8]}"
+    assert cuda.stamp is not None
+    assert cuda.stamp.wall is not None
+    assert cuda.stamp.wall.timestamp() == 1_790_000_000
+
+
+def test_the_first_start_of_a_unit(tmp_path: Path, follow: Callable[..., Followed]) -> None:
+    """A unit that starts while it is followed is told; one that runs already is not."""
+    start = entry("Starting", "", _PID="1", UNIT="x", INVOCATION_ID="a" * 32)
+    started = {**json.loads(start), "MESSAGE_ID": "7d4958e842da4a758f6c1cdc7b36dcc5"}
+    for first, expected in ((json.dumps(started), ["started"]), (entry("up", "a" * 32), [])):
+        lines = "\n".join((first, entry("ready", "a" * 32)))
+        journalctl = program(
+            tmp_path / "journalctl", f"print({lines!r}, flush=True)\ntime.sleep(60)\n"
+        )
+        seen = follow(UnitFollower("x", journalctl=journalctl))
+        seen.until(lambda seen: "ready" in seen.texts)
+
+        assert [what for what, _ in seen.life] == expected
+
+
+def test_without_journalctl_there_is_a_reason() -> None:
+    """A machine without a journal is told what else can be followed."""
+    access = UnitFollower("x", journalctl=None).available()
+
+    assert isinstance(access, Unavailable)
+    assert "--follow-file" in access.hint
+
+
+def test_a_journalctl_that_ends_is_started_again(
+    tmp_path: Path, follow: Callable[..., Followed], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It goes on behind the last entry that was read, and the gap is said."""
+    monkeypatch.setattr("gpuprobe.sources.follow_unit.AGAIN_S", 0.05)
+    journalctl = program(
+        tmp_path / "journalctl",
+        f"log = open({str(tmp_path / 'argv')!r}, 'a'); print(sys.argv[3], file=log, flush=True)\n"
+        f"print({entry('one', 'a' * 32)!r}, flush=True)\n",
+    )
+    seen = follow(UnitFollower("x", journalctl=journalctl))
+    seen.until(lambda seen: len(seen.texts) >= 2)
+
+    assert (tmp_path / "argv").read_text().split("\n")[:2] == [
+        "--lines=0",
+        "--after-cursor=s=1;i=one",
+    ]
+    assert any(isinstance(one, SourceChanged) and one.what == "gap" for one in seen.found)
+
+
+# --- containers ------------------------------------------------------------------------------
+
+
+def test_a_container_through_its_restart(
+    tmp_path: Path, follow: Callable[..., Followed], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lines with the runtime's time, its end with the code, its next run from the begin."""
+    monkeypatch.setattr(follow_container, "AGAIN_S", 0.05)
+    docker = program(
+        tmp_path / "docker",
+        f"""
+state = {str(tmp_path / "state")!r}
+if sys.argv[1] == "inspect":
+    print(open(state).read())
+elif "--tail=0" in sys.argv:
+    print("2026-09-22T14:44:58.123456789Z {CUDA}", flush=True)
+    os.rename(state + ".down", state)
+else:
+    assert "--since=T2" in sys.argv, sys.argv
+    print("2026-09-22T14:45:58.123456789Z second run", flush=True)
+    time.sleep(60)
+""",
+    )
+    (tmp_path / "state.down").write_text("false|T1|139|false|0\n")
+    (tmp_path / "state").write_text("true|T1|0|false|4711\n")
+    seen = follow(ContainerFollower("web", programs=[docker]))
+    seen.until(lambda seen: seen.life)
+    (tmp_path / "new").write_text("true|T2|0|false|4712\n")
+    (tmp_path / "new").rename(tmp_path / "state")
+    seen.until(lambda seen: "second run" in seen.texts)
+
+    assert seen.life == [("stopped", 139), ("started", None)]
+    assert [one.signal for one in seen.found if isinstance(one, ProcessCrashed)] == ["SIGSEGV"]
+    (cuda,) = (one for one in seen.found if isinstance(one, CudaFailed))
+    assert cuda.origin.input == "container web"
+    assert cuda.stamp is not None
+    assert cuda.stamp.wall is not None
+    assert cuda.stamp.wall.isoformat().startswith("2026-09-22T14:44:58.123456")
+    assert seen.lines[-1] == (1, "second run")
+
+
+def test_what_the_runtime_complains_of_is_said_once(
+    tmp_path: Path, follow: Callable[..., Followed], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container that is not there yet is a gap with the runtime's own words, not a failure."""
+    monkeypatch.setattr(follow_container, "AGAIN_S", 0.02)
+    docker = program(
+        tmp_path / "docker", "sys.stderr.write('Error: No such container: web'); sys.exit(1)\n"
+    )
+    seen = follow(ContainerFollower("web", programs=[docker]))
+    seen.until(lambda seen: sum(isinstance(one, SourceChanged) for one in seen.found) > 1)
+    time.sleep(0.5)
+    seen.found.extend(seen.source.poll())
+
+    gaps = [one for one in seen.found if isinstance(one, SourceChanged) and one.what == "gap"]
+    assert ["No such container" in one.origin.text for one in gaps] == [True]
+
+
+def test_without_a_runtime_there_is_a_reason() -> None:
+    """Neither docker nor podman: what else can be followed."""
+    access = ContainerFollower("web", programs=["no-such-program"]).available()
+
+    assert isinstance(access, Unavailable)
+    assert following.find_program("no-such-program") is None
