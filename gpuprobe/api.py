@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from gpuprobe.checks.report import CheckReport
     from gpuprobe.checks.scene import Requirements
     from gpuprobe.identity import PciAddress
+    from gpuprobe.recording.reader import Recording
 
 AROUND = timedelta(minutes=10)
 """How much of the units' journal is read before and after an incident."""
@@ -63,6 +64,10 @@ def diagnose(
     readings, unreadable = read(chain(given, here), options, progress=progress)
     if not readings:
         raise _nothing_read(unreadable, names)
+    if options.jit_caches:
+        from gpuprobe.jitcache.found import read_caches
+
+        readings += read_caches(options.jit_caches, first=len(readings))
     if paths:
         return diagnose_readings(readings, options, unreadable=unreadable)
     return _newest_incident(readings, unreadable, options)
@@ -145,14 +150,20 @@ def check(
     )
 
 
-def history() -> History:
+def history(
+    *, last: int | None = None, progress: Callable[[int, int], None] | None = None
+) -> History:
     """Every boot that this machine's journal keeps: what failed in it and how it ended.
 
     Where no journal may be read, the kernel's own buffer gives the row of this boot.
+
+    Args:
+        last: Only the newest so many boots.
+        progress: Called before each boot with how many are read, and of how many.
     """
     from gpuprobe.boot_history import read_history
 
-    return read_history()
+    return read_history(last=last, progress=progress)
 
 
 def timelines(
@@ -178,6 +189,23 @@ def timelines(
     if not readings:
         raise _nothing_read(unreadable, names)
     return join_readings(readings, options)
+
+
+def load(path: str | Path) -> Recording:
+    """Open a recording, also one that is still being written; it is never changed.
+
+    Args:
+        path: The file; its `-wal` is looked for beside it.
+
+    Returns:
+        Its tables as pandas frames, and what it says of itself. Close it, or use `with`.
+
+    Raises:
+        RecordingError: It is no recording, is of a newer schema, or cannot be read.
+    """
+    from gpuprobe.recording.reader import Recording
+
+    return Recording(path)
 
 
 def diagnose_text(text: str, *, options: Options | None = None) -> Diagnosis:

@@ -2,89 +2,35 @@
 
 from __future__ import annotations
 
+import queue
 import re
-from collections.abc import Iterable, Sequence
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from enum import StrEnum
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
+from gpuprobe.boot_rows import BootRow, End, Told, make_rows, rows_of, tell
 from gpuprobe.boots import read_timeline
 from gpuprobe.checks.report import exit_code
-from gpuprobe.diagnosis import Certainty, Diagnosis, Kind, Verdict
-from gpuprobe.events import (
-    AdminActed,
-    DeviceChanged,
-    Event,
-    ShutdownStarted,
-    SystemDescribed,
-    UncleanEndFound,
-    XidReported,
-)
-from gpuprobe.reading import Known, Unavailable
-from gpuprobe.selection import in_boot
+from gpuprobe.diagnosis import Certainty, Kind
+from gpuprobe.reading import Known, Reading, Reason, Unavailable
 from gpuprobe.sources import machine
 from gpuprobe.sources.machine import JournalBoot
 from gpuprobe.timeline import Timeline
-from gpuprobe.verdict import diagnose
 
-HANGS = frozenset({Kind.GPU_HANG, Kind.GPU_FIRMWARE_HANG})
+__all__ = ["BootRow", "End", "History", "make_rows", "read_history"]
 
-NOT_FAULTS = frozenset({Kind.NO_FAULT, Kind.CANNOT_TELL, Kind.HOST_RESET})
-"""Kinds that make no row's fault: how a boot ended is a column of its own."""
+Boot = Reading[tuple[Timeline, list[str]]]
+"""One boot's timeline, and what was amiss with its log."""
 
-_BIOS = re.compile(r"BIOS (?P<bios>.+?)\s*$")
-_UNTELLING = re.compile(r"^(?:BOOT_IMAGE|root|initrd|rootflags|resume|cryptdevice)=")
-"""Words of a boot line that name files and disks."""
+DEADLINE_S = 120.0
+"""Seconds for all boots; a boot of some thousand lines takes a tenth of one."""
 
-
-class End(StrEnum):
-    """How a boot ended. The values are stable."""
-
-    RUNNING = "running"
-    SHUTDOWN = "shutdown"
-    """In order: its log holds a shutdown."""
-    UNCLEAN = "unclean"
-    """The next boot found the journal, a file system or the firmware's note of a reset."""
-    CUT_OFF = "cut-off"
-    """Its log ends without a shutdown, and nothing else tells."""
-    UNKNOWN = "unknown"
-    """What would tell may not be read."""
-
-
-@dataclass(frozen=True, slots=True)
-class BootRow:
-    """One boot.
-
-    Attributes:
-        boot_id: The journal's id.
-        began: Its first entry, UTC, or None. ended: Its last entry so far, UTC, or None.
-        end: How it ended.
-        losses: GPUs that left the bus, at least likely.
-        hangs: Hangs of GPUs or of their firmware.
-        resets: Resets and removals on purpose.
-        faults: Every verdict of this boot that is a fault, the gravest first.
-        changed: What is not as in the boot before.
-        signs: What the next boot found, for an unclean end.
-    """
-
-    boot_id: str
-    began: datetime | None
-    ended: datetime | None
-    end: End
-    losses: int = 0
-    hangs: int = 0
-    resets: int = 0
-    faults: tuple[Verdict, ...] = ()
-    changed: tuple[str, ...] = ()
-    signs: tuple[str, ...] = ()
-
-    @property
-    def length(self) -> timedelta | None:
-        """From its first entry to its last."""
-        if self.began is None or self.ended is None:
-            return None
-        return self.ended - self.began
+BOOT_S = 30.0
+"""Seconds for one boot: a journal on a failing disk may not answer at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,34 +53,123 @@ class History:
         return exit_code(self.answer)
 
 
-def read_history(root: Path = Path("/")) -> History:
+def read_history(
+    root: Path = Path("/"),
+    *,
+    last: int | None = None,
+    deadline_s: float = DEADLINE_S,
+    progress: Callable[[int, int], None] | None = None,
+) -> History:
     """Read this machine's journal; without one, the kernel's buffer gives this boot's row.
+
+    Boots are read one by one, the newest first, so that what time does not allow is the oldest.
 
     Args:
         root: Where the id of the running boot is looked for.
+        last: Only the newest so many boots; None for all.
+        deadline_s: Seconds after which older boots get a row without their log.
+        progress: Called before each boot with how many are read, and of how many.
     """
+    running = _running(root)
     boots = machine.list_boots()
-    reading = read_timeline(machine.history_inputs())
-    if isinstance(reading, Unavailable):
-        missing = reading
-        boots = Unavailable(missing.reason, missing.detail)
-        reading = read_timeline(machine.boot_inputs(0))
+    if isinstance(boots, Unavailable):
+        return _of_the_buffer(boots, running, root)
+    chosen = boots.value[-last:] if last else boots.value
+    told: dict[str, Told] = {}
+    notes: list[str] = []
+    until = time.monotonic() + deadline_s
+    for done, boot in enumerate(reversed(chosen)):
+        if progress is not None:
+            progress(done, len(chosen))
+        reading = _in_time(partial(_read_boot, boot.boot_id), until)
         if isinstance(reading, Unavailable):
-            note = f"{missing.detail}. {missing.hint or reading.hint}".strip()
-            return History((), Kind.CANNOT_TELL.value, (note,))
-        note = f"only this boot: {missing.detail}. {missing.hint}".strip()
-        timeline, notes = reading.value
-        notes = [note, *(other for other in notes if other not in note)]
-    else:
-        timeline, notes = reading.value
-    partial = any("only part" in note for note in notes)
-    rows = make_rows(
-        timeline,
-        boots.value if isinstance(boots, Known) else [],
-        running=_running(root),
-        ends_known=not partial,
-    )
-    return History(rows, _answer(timeline, rows), tuple(dict.fromkeys(notes)))
+            notes.append(_unread(boot, reading))
+            told[boot.boot_id] = Told(read=False)
+            if time.monotonic() >= until:
+                break
+            continue
+        timeline, said = reading.value
+        notes.extend(said)
+        told[boot.boot_id] = tell(timeline, timeline.events)
+    if len(told) < len(chosen):
+        notes.append(
+            f"{_older(len(chosen) - len(told))} not read in {deadline_s:.0f} s: "
+            "gpuprobe history --last N reads fewer"
+        )
+    if len(chosen) < len(boots.value):
+        notes.append(f"{_older(len(boots.value) - len(chosen))} left out by --last")
+    rest = {boot.boot_id: told.get(boot.boot_id, Told(read=False)) for boot in chosen}
+    if not any(one.read for one in rest.values()):
+        return _of_the_buffer(Unavailable(Reason.TIMED_OUT, "; ".join(notes[:1])), running, root)
+    in_part = any("only part" in note for note in notes)
+    spans = {boot.boot_id: (boot.first, boot.last) for boot in chosen}
+    rows = rows_of(rest, spans, running=running, listed=True, ends_known=not in_part)
+    return History(rows, _answer(rows, rest), tuple(dict.fromkeys(notes)))
+
+
+def _older(number: int) -> str:
+    return f"{number} older boot{'s' if number != 1 else ''}"
+
+
+def _unread(boot: JournalBoot, reading: Unavailable) -> str:
+    text = f"boot {boot.boot_id[:8]}: {reading.detail or reading.reason.value}"
+    return f"{text}. {reading.hint}".strip() if reading.hint else text
+
+
+def _in_time(read: Callable[[], Boot], until: float) -> Boot:
+    """What `read` gives, unless a journal does not answer."""
+    answer: queue.SimpleQueue[Boot] = queue.SimpleQueue()
+
+    def work() -> None:
+        try:
+            answer.put(read())
+        except Exception as error:  # one boot that breaks must not cost the others
+            answer.put(Unavailable(Reason.FAILED, f"{type(error).__name__}: {error}"))
+
+    threading.Thread(target=work, name="history", daemon=True).start()
+    left = max(0.1, min(BOOT_S, until - time.monotonic()))
+    try:
+        return answer.get(timeout=left)
+    except queue.Empty:
+        return Unavailable(Reason.TIMED_OUT, f"its journal did not answer in {left:.0f} s")
+
+
+def _read_boot(boot_id: str) -> Boot:
+    reading = read_timeline(machine.history_inputs(boot_id))
+    if isinstance(reading, Unavailable):
+        return reading
+    timeline, notes = reading.value
+    lines = max((item.lines or 0 for item in timeline.inputs), default=0)
+    if lines < machine.BOOT_LINES:
+        return reading
+    # A flood: how the boot began is in none of the newest lines.
+    again = read_timeline(machine.history_inputs(boot_id, beginning=True))
+    if isinstance(again, Unavailable):
+        return reading
+    timeline, notes = again.value
+    flood = f"boot {boot_id[:8]}: its first and its newest {machine.BOOT_LINES:,} kernel lines"
+    return Known((timeline, [*notes, f"{flood} were read, those between were not"]))
+
+
+def _of_the_buffer(missing: Unavailable, running: str | None, root: Path) -> History:
+    """This boot's row by what the kernel still holds."""
+    until = time.monotonic() + BOOT_S
+    hung = missing.reason is Reason.TIMED_OUT
+    inputs = machine.buffer_inputs() if hung else machine.boot_inputs(0)
+    reading = _in_time(lambda: read_timeline(inputs), until)
+    if isinstance(reading, Unavailable):
+        said = missing.detail or reading.detail
+        note = f"{said}. {missing.hint or reading.hint}".strip()
+        return History((), Kind.CANNOT_TELL.value, (note,))
+    timeline, notes = reading.value
+    note = f"only this boot: {missing.detail or 'no journal is kept here'}. {missing.hint}".strip()
+    notes = [note, *(other for other in notes if other not in note)]
+    name = running or "unknown"
+    told = {name: tell(timeline, timeline.events)}
+    began = _began(root)
+    spans = {name: (began, datetime.now(UTC))} if began is not None else {}
+    rows = rows_of(told, spans, running=running, listed=False, ends_known=True)
+    return History(rows, _answer(rows, told), tuple(dict.fromkeys(notes)))
 
 
 def _running(root: Path) -> str | None:
@@ -145,140 +180,26 @@ def _running(root: Path) -> str | None:
     return text.strip().replace("-", "")
 
 
-def make_rows(
-    timeline: Timeline,
-    boots: Sequence[JournalBoot],
-    *,
-    running: str | None = None,
-    ends_known: bool = True,
-) -> tuple[BootRow, ...]:
-    """The rows of a timeline.
-
-    Args:
-        timeline: Events of all boots.
-        boots: The boots that the journal lists, oldest first; where it lists none, those that
-            the events name.
-        running: Id of the boot that runs, or None where that is not known.
-        ends_known: Whether lines of a shutdown would have been seen.
-    """
-    groups: dict[str, list[Event]] = {}
-    for event in timeline.events:
-        groups.setdefault(timeline.boot_of(event), []).append(event)
-    spans = {boot.boot_id: (boot.first, boot.last) for boot in boots}
-    names = list(spans) or list(groups) or ([running] if running else [])
-    rows: list[BootRow] = []
-    before: dict[str, str] = {}
-    for place, name in enumerate(names):
-        events = groups.get(name, [])
-        later = groups.get(names[place + 1], []) if place + 1 < len(names) else []
-        last = place + 1 == len(names)
-        runs = name == running or (last and running in (None, name)) or (last and not boots)
-        signs = _signs(later)
-        began, ended = spans.get(name) or _span(timeline, events)
-        described = _described(events)
-        faults = _faults(diagnose(in_boot(timeline, name))) if events else ()
-        rows.append(
-            BootRow(
-                boot_id=running if runs and running else name,
-                began=began,
-                ended=ended,
-                end=_end(events, signs, runs=runs, ends_known=ends_known),
-                changed=tuple(_changes(before, described)) if rows else (),
-                signs=tuple(signs),
-                losses=sum(_is_loss(verdict) for verdict in faults),
-                hangs=sum(verdict.kind in HANGS for verdict in faults),
-                resets=sum(_is_reset(event) for event in events),
-                faults=faults,
-            )
-        )
-        before = {**before, **described}
-    return tuple(rows)
+def _began(root: Path) -> datetime | None:
+    """When the running boot began, by the kernel's own count."""
+    try:
+        text = (root / "proc/stat").read_text("ascii", "replace")
+    except OSError:
+        return None
+    match = re.search(r"^btime (\d+)$", text, re.MULTILINE)
+    return datetime.fromtimestamp(int(match[1]), UTC) if match else None
 
 
-def _span(timeline: Timeline, events: Iterable[Event]) -> tuple[datetime | None, datetime | None]:
-    times = [at for event in events if (at := timeline.at(event)) is not None]
-    return (min(times), max(times)) if times else (None, None)
-
-
-def _signs(events: Iterable[Event]) -> list[str]:
-    found = [e.detail or e.what for e in events if isinstance(e, UncleanEndFound)]
-    return list(dict.fromkeys(found))
-
-
-def _end(events: Iterable[Event], signs: Sequence[str], *, runs: bool, ends_known: bool) -> End:
-    if runs:
-        return End.RUNNING
-    if any(isinstance(event, ShutdownStarted) for event in events):
-        return End.SHUTDOWN
-    if signs:
-        return End.UNCLEAN
-    return End.CUT_OFF if ends_known else End.UNKNOWN
-
-
-def _faults(diagnosis: Diagnosis) -> tuple[Verdict, ...]:
-    return tuple(verdict for verdict in diagnosis.verdicts if verdict.kind not in NOT_FAULTS)
-
-
-def _is_loss(verdict: Verdict) -> bool:
-    return verdict.kind is Kind.DEVICE_LEFT_BUS and verdict.certainty is not Certainty.POSSIBLE
-
-
-def _is_reset(event: Event) -> bool:
-    if isinstance(event, AdminActed):
-        return event.what in ("reset", "remove", "slot-power")
-    return isinstance(event, DeviceChanged) and event.what == "reset-done"
-
-
-def _described(events: Iterable[Event]) -> dict[str, str]:
-    """What the boot's log says of the machine, by name; the last word counts."""
-    found: dict[str, str] = {}
-    for event in events:
-        if not isinstance(event, SystemDescribed):
-            continue
-        if event.key in ("kernel", "driver", "cmdline"):
-            found[event.key] = event.value
-        elif event.key == "chassis" and (match := _BIOS.search(event.value)):
-            found["BIOS"] = match["bios"]
-        elif event.key == "power-cap":
-            found[f"power cap of {event.device}"] = event.value
-    return found
-
-
-def _changes(before: dict[str, str], now: dict[str, str]) -> Iterable[str]:
-    for key, value in now.items():
-        was = before.get(key)
-        if was == value:
-            continue
-        if key == "cmdline":
-            if was is not None and (words := _words_changed(was, value)):
-                yield f"boot line {words}"
-        elif was is not None:
-            yield f"{key} {was} -> {value}"
-        elif key.startswith("power cap"):
-            yield f"{key} {value}"
-
-
-def _words_changed(before: str, now: str) -> str:
-    old, new = ([w for w in t.split() if not _UNTELLING.match(w)] for t in (before, now))
-    added = [f"+{word}" for word in new if word not in old]
-    gone = [f"-{word}" for word in old if word not in new]
-    return " ".join((*added, *gone))
-
-
-def _answer(timeline: Timeline, rows: Sequence[BootRow]) -> str:
+def _answer(rows: Sequence[BootRow], told: Mapping[str, Told]) -> str:
     """What lasts of the boot that runs: a loss, a hang of firmware, or a reset that is owed."""
-    current = next((row for row in rows if row.end is End.RUNNING), None)
     if not rows:
         return Kind.CANNOT_TELL.value
-    if current is None:
+    if rows[-1].end is not End.RUNNING:
         return Kind.NO_FAULT.value
+    current = rows[-1]
     if current.losses:
         return Kind.DEVICE_LEFT_BUS.value
     for verdict in current.faults:
         if verdict.kind is Kind.GPU_FIRMWARE_HANG and verdict.certainty is not Certainty.POSSIBLE:
             return verdict.kind.value
-    owed: dict[object, int] = {}
-    for event in timeline.of(XidReported):
-        if event.code == 154 and timeline.in_last_boot(event):
-            owed[event.device] = event.recovery_action or 0
-    return Kind.GPU_HANG.value if any(owed.values()) else Kind.NO_FAULT.value
+    return Kind.GPU_HANG.value if list(told.values())[-1].owed else Kind.NO_FAULT.value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import threading
 from datetime import UTC, datetime, timedelta
 from importlib import resources
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from gpuprobe import boot_history
 from gpuprobe.api import timelines
 from gpuprobe.boot_history import BootRow, End, History, make_rows, read_history
 from gpuprobe.reading import Known, Reason, Unavailable
@@ -195,7 +197,14 @@ def journal(lines: list[str], *notes: str) -> RawInput:
 def serve(monkeypatch: pytest.MonkeyPatch, lines: list[str], *notes: str) -> None:
     """Let the machine's journal hold these lines."""
     monkeypatch.setattr(machine, "list_boots", lambda: Known(BOOTS))
-    monkeypatch.setattr(machine, "history_inputs", lambda: iter([journal(lines, *notes)]))
+    monkeypatch.setattr(
+        machine, "history_inputs", lambda boot_id: iter([journal(of_boot(lines, boot_id), *notes)])
+    )
+
+
+def of_boot(lines: list[str], boot_id: str) -> list[str]:
+    """The lines of one boot."""
+    return [line for line in lines if boot_id in line]
 
 
 def root_of(tmp_path: Path, boot: str) -> Path:
@@ -248,7 +257,7 @@ def test_without_a_journal_the_ring_buffer_gives_one_row(monkeypatch, tmp_path) 
         format="kmsg",
     )
     monkeypatch.setattr(machine, "list_boots", lambda: Unavailable(Reason.NOT_THERE))
-    monkeypatch.setattr(machine, "history_inputs", lambda: iter([missing]))
+    monkeypatch.setattr(machine, "history_inputs", lambda boot_id: iter([missing]))
     monkeypatch.setattr(machine, "boot_inputs", lambda boot: iter([buffer]))
 
     found = read_history(root_of(tmp_path, THIRD))
@@ -262,7 +271,7 @@ def test_nothing_readable_is_code_three(monkeypatch, tmp_path) -> None:
     """With the reason and what would open it."""
     missing = UnreadableInput(machine.KERNEL, "Permission denied", "Run it with sudo.")
     monkeypatch.setattr(machine, "list_boots", lambda: Unavailable(Reason.NOT_PERMITTED))
-    monkeypatch.setattr(machine, "history_inputs", lambda: iter([missing]))
+    monkeypatch.setattr(machine, "history_inputs", lambda boot_id: iter([missing]))
     monkeypatch.setattr(machine, "boot_inputs", lambda boot: iter([missing]))
 
     found = read_history(tmp_path)
@@ -270,6 +279,80 @@ def test_nothing_readable_is_code_three(monkeypatch, tmp_path) -> None:
     assert found.exit_code == 3
     assert found.rows == ()
     assert "sudo" in found.notes[0]
+
+
+def test_boots_are_read_one_by_one_the_newest_first(monkeypatch, tmp_path) -> None:
+    """With a word on how far it has come; `last` leaves the older ones out and says so."""
+    serve(monkeypatch, THREE)
+    asked: list[str] = []
+    inputs = machine.history_inputs
+    monkeypatch.setattr(machine, "history_inputs", lambda boot: asked.append(boot) or inputs(boot))
+    steps: list[tuple[int, int]] = []
+
+    found = read_history(
+        root_of(tmp_path, THIRD), last=2, progress=lambda done, of: steps.append((done, of))
+    )
+
+    assert asked == [THIRD, SECOND]
+    assert steps == [(0, 2), (1, 2)]
+    assert [row.boot_id for row in found.rows] == [SECOND, THIRD]
+    assert found.notes == ("1 older boot left out by --last",)
+
+
+def test_a_journal_that_hangs_costs_its_own_boot(monkeypatch, tmp_path) -> None:
+    """Its row says `unknown`, and the others are there."""
+    serve(monkeypatch, THREE)
+    inputs = machine.history_inputs
+    let_go = threading.Event()
+
+    def hanging(boot_id: str) -> object:
+        if boot_id == FIRST:
+            let_go.wait(30)
+        return inputs(boot_id)
+
+    monkeypatch.setattr(machine, "history_inputs", hanging)
+    monkeypatch.setattr(boot_history, "BOOT_S", 1.0)
+    try:
+        found = read_history(root_of(tmp_path, THIRD))
+    finally:
+        let_go.set()
+
+    assert [row.end for row in found.rows] == [End.UNKNOWN, End.UNCLEAN, End.RUNNING]
+    assert "did not answer in 1 s" in found.notes[0]
+
+
+def test_a_flooded_boot_still_tells_how_it_began(monkeypatch, tmp_path) -> None:
+    """Its first lines are read as well, and a note says what was left out."""
+    lines = of_boot(THREE, THIRD)
+    monkeypatch.setattr(machine, "BOOT_LINES", 2)
+    monkeypatch.setattr(machine, "list_boots", lambda: Known(BOOTS[2:]))
+
+    def inputs(boot_id: str, *, beginning: bool = False) -> object:
+        return iter([*([journal(lines[:4])] if beginning else []), journal(lines[-2:])])
+
+    monkeypatch.setattr(machine, "history_inputs", inputs)
+
+    found = read_history(root_of(tmp_path, THIRD))
+
+    assert any("those between were not" in note for note in found.notes)
+
+
+def test_this_boot_began_when_the_kernel_says(monkeypatch, tmp_path) -> None:
+    """Where no journal lists it."""
+    buffer = RawInput(
+        path="/dev/kmsg",
+        name="kmsg",
+        _opener=lambda raw: iter([b"6,1,0,-;Linux version 6.8.0-79\n"]),
+        format="kmsg",
+    )
+    monkeypatch.setattr(machine, "list_boots", lambda: Unavailable(Reason.TIMED_OUT, "no answer"))
+    monkeypatch.setattr(machine, "buffer_inputs", lambda: iter([buffer]))
+    (root_of(tmp_path, THIRD) / "proc/stat").write_text("cpu 1 2 3\nbtime 1772352000\n")
+
+    found = read_history(tmp_path)
+
+    assert found.rows[0].began == datetime(2026, 3, 1, 8, 0, tzinfo=UTC)
+    assert found.notes[0].startswith("only this boot: no answer")
 
 
 def test_a_partial_journal_claims_no_cut_off(monkeypatch, tmp_path) -> None:

@@ -46,7 +46,8 @@ class CheckFinding:
         subject: The GPU it is about, or None for the host.
         figures: The figures in `text` by name, with their unit in the name.
         how: The command or step that makes it right or checkable, or "".
-        kind: What a bad finding answers: a verdict kind, or `requirement-not-met`.
+        kind: What a bad finding answers: a verdict kind, or `requirement-not-met`. On one that
+            was not checked `cannot-tell`: without it there is no answer.
         at: When it happened, ISO 8601 in UTC, for findings about something past; else "".
     """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from gpuprobe.checks.scene import NOT_ASKED, Function, GpuOnBus, Link
@@ -12,6 +13,7 @@ from gpuprobe.sources.pci_readings import (
     AER_DEVICE,
     AER_ROOT,
     read_aer,
+    read_aer_service,
     read_function,
     read_link,
     read_power,
@@ -43,7 +45,12 @@ def _gpu(address: PciAddress, presence: Presence, root: Path) -> GpuOnBus:
     who = read_function(address, root)
     return GpuOnBus(
         function=_function(address, root),
-        bridges=tuple(_function(port, root) for port in reversed(path_to_root(address, root))),
+        bridges=tuple(
+            replace(_function(port, root), aer_service=read_aer_service(port, root))
+            if place == 0
+            else _function(port, root)
+            for place, port in enumerate(reversed(path_to_root(address, root)))
+        ),
         vendor_id=who.vendor_id,
         driver=_driver(who.driver),
         runtime_status=_status(address, presence, root),

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gpuprobe.checks.jit_caches import unclean_at
 from gpuprobe.checks.scene import (
     NOT_ASKED,
     BootLog,
@@ -21,6 +22,7 @@ from gpuprobe.checks.scene import (
     HostFacts,
     LoadSample,
     NvmlValues,
+    RecordingSeen,
     Requirements,
     Scene,
 )
@@ -31,11 +33,19 @@ DEADLINE_S = 3.7
 """Seconds for everything together; the rest of the five is for starting, judging and showing."""
 
 
+MIN_SCAN_S = 0.5
+"""Seconds that a scan of JIT caches gets, however late the others were."""
+
+MARGIN_S = 0.1
+"""What of that is kept for handing the answer over."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readers:
     """The functions that read each part; tests put their own in.
 
-    `nvml` and `load` get the GPUs of `bus`, so that sleeping ones are left alone.
+    `nvml` and `load` get the GPUs of `bus`, so that sleeping ones are left alone. `jit_caches`
+    gets the time of the unclean end and a deadline in seconds, and runs after one alone.
     """
 
     bus: Callable[[], Reading[tuple[GpuOnBus, ...]]]
@@ -44,6 +54,8 @@ class Readers:
     host: Callable[[], HostFacts]
     this_boot: Callable[[], Reading[BootLog]]
     previous_boot: Callable[[], Reading[BootLog]]
+    recordings: Callable[[], Sequence[RecordingSeen]] = tuple
+    jit_caches: Callable[[float, float], Any] | None = None
     load: Callable[[Sequence[GpuOnBus], float], Reading[tuple[LoadSample, ...]]]
 
 
@@ -73,6 +85,7 @@ def gather(
         "host": readers.host,
         "this_boot": readers.this_boot,
         "previous_boot": readers.previous_boot,
+        "recordings": readers.recordings,
     }
     parts = {name: _Part(name, read) for name, read in independent.items()}
     bus = parts["bus"].get(until)
@@ -86,6 +99,8 @@ def gather(
         parts["nvml"] = _Part("nvml", lambda: readers.nvml(gpus, left))
     got = {name: part.get(until) for name, part in parts.items()}
     got.setdefault("nvml", Unavailable(Reason.NOT_ASKED, "--no-nvml", "leave out --no-nvml"))
+    ends = Scene(previous_boot=got["previous_boot"], recordings=got["recordings"])
+    got["jit_caches"] = _jit_caches(readers, ends, until)
     load: Reading[Any] = NOT_ASKED
     after: Reading[Any] = NOT_ASKED
     nvml_after: Reading[Any] = NOT_ASKED
@@ -107,6 +122,17 @@ def gather(
         device=device,
         nvml_wanted=nvml,
     )
+
+
+def _jit_caches(readers: Readers, scene: Scene, until: float) -> Known[Any] | Unavailable:
+    """A scan in what time is left, where something ended uncleanly; all else has been read."""
+    at = unclean_at(scene)
+    scan = readers.jit_caches
+    if at is None or scan is None:
+        return NOT_ASKED
+    left = max(MIN_SCAN_S, until - time.monotonic())
+    part = _Part("jit_caches", lambda: scan(at, left - MARGIN_S))
+    return part.get(time.monotonic() + left)
 
 
 class _Part:

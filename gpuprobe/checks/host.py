@@ -54,6 +54,8 @@ def read_host(
         pstore=read_pstore(root),
         recorders=read_recorders(root, own=container is None),
         sensors=read_sensors(root),
+        systemd=(root / "run/systemd/system").is_dir(),
+        efi=(root / "sys/firmware/efi").is_dir(),
     )
 
 
@@ -104,7 +106,7 @@ def read_journal(root: Path) -> Reading[str]:
 def read_pstore(root: Path) -> Reading[str]:
     """The registered backend, such as `efi_pstore`."""
     if not (root / "sys/fs/pstore").is_dir():
-        return Unavailable(Reason.NOT_THERE, "this kernel has no pstore")
+        return Unavailable(Reason.NOT_THERE, "this kernel was built without pstore")
     backend = read_text(root / "sys/module/pstore/parameters/backend")
     if isinstance(backend, Unavailable):
         if backend.reason is Reason.NOT_PERMITTED:

@@ -77,11 +77,17 @@ def _now(scene: Scene, address: PciAddress, path: Sequence[Hop]) -> CheckFinding
     best = limit or own
     short = [hop for hop in path if hop.width and hop.best_width and hop.width < hop.best_width]
     text = f"{spell(own.speed_gts, own.width)} now"
-    if own.speed_gts and best.best_speed_gts and own.speed_gts < best.best_speed_gts:
-        text += " (a link at idle steps down)"
-    text += f", best {spell(best.best_speed_gts, best.best_width)}"
     status, how = Status.OK, ""
-    if limit is not None:
+    if own.speed_gts and best.best_speed_gts and own.speed_gts < best.best_speed_gts:
+        busy = known(scene.nvml_value(address, "util_percent"), int)
+        if busy is not None and busy >= LOADED_UTIL_PERCENT:
+            status, how = Status.WARN, "gpuprobe check --under-load 30"
+            text += f" at {busy} % utilisation"
+        else:
+            text += " (a link at idle steps down)"
+    if limit is None or limit is own:
+        text += f", best {spell(best.best_speed_gts, best.best_width)}"
+    if limit is not None and status is Status.OK:
         text, status = _limited(scene, address, limit, path, text)
     if short:
         hop = short[0]
@@ -114,9 +120,11 @@ def _limited(
         return text, Status.OK
     if card.max_speed_gts <= (limit.best_speed_gts or 0) and card.max_width <= limit.best_width:
         return text, Status.OK
-    at = "its slot" if limit is path[-1] else f"the hop {limit}"
-    port = f" ({limit.upper})" if limit.upper and limit is path[-1] else ""
-    text += f", limited by {at}{port}; the card: {spell(card.max_speed_gts, card.max_width)}"
+    best = spell(limit.best_speed_gts, limit.best_width)
+    if limit is not path[-1]:
+        return f"{text} at the card, but {best} at best on its way: the hop {limit}", Status.NOTE
+    port = f" ({limit.upper})" if limit.upper else ""
+    text += f", limited by its slot{port}; the card: {spell(card.max_speed_gts, card.max_width)}"
     return text, Status.NOTE
 
 

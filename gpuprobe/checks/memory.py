@@ -71,7 +71,7 @@ def _rows(scene: Scene, address: PciAddress) -> CheckFinding:
         )
     if pending:
         status, how = Status.WARN, f"End its programs, then: sudo nvidia-smi -i {address} -r"
-        text = "a row is to be remapped, and is at the next reset of the GPU"
+        text = "the remap of a row is pending: it takes effect at the next reset of the GPU"
     if failed.value:
         status, how = Status.BAD, "Have the card replaced"
         text = "a row could not be remapped: no spare row is left"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from gpuprobe.checks.base import CheckFinding, Status, not_checked
 from gpuprobe.checks.scene import BootLog, Scene
@@ -15,6 +17,7 @@ name = "previous boot"
 
 KEEP = "sudo mkdir -p /var/log/journal && sudo systemd-tmpfiles --create --prefix /var/log/journal"
 MORE = "gpuprobe diagnose --boot -1"
+NO_BOOT = re.compile(r"No such boot ID|boot \(-1\) is not available")
 
 
 def run(scene: Scene) -> Iterator[CheckFinding]:
@@ -23,7 +26,10 @@ def run(scene: Scene) -> Iterator[CheckFinding]:
         host = scene.host.value if isinstance(scene.host, Known) else None
         inside = host is not None and host.container is not None
         how = "Run it on the host" if inside else KEEP
-        yield not_checked(name, "end of last boot", scene.previous_boot, how=how)
+        missing = scene.previous_boot
+        if NO_BOOT.search(missing.detail):
+            missing = replace(missing, detail="the journal keeps no boot before this one")
+        yield not_checked(name, "end of last boot", missing, how=how)
         return
     before = scene.previous_boot.value
     this = scene.this_boot.value.timeline if isinstance(scene.this_boot, Known) else None
@@ -53,7 +59,14 @@ def signs_of_unclean_end(after: Timeline | None) -> list[str]:
         after: The later boot: it finds the journal and the file systems as they were left.
     """
     signs = after.of(UncleanEndFound) if after is not None else ()
-    return list(dict.fromkeys(event.detail or event.what for event in signs))
+    return list(dict.fromkeys(spell_sign(event) for event in signs))
+
+
+def spell_sign(event: UncleanEndFound) -> str:
+    """What was found, with its name where the words of the log do not hold it."""
+    if not event.detail or event.what in event.detail:
+        return event.detail or event.what
+    return f"{event.what.replace('-', ' ')}: {event.detail}"
 
 
 def ended_in_order(before: Timeline) -> bool:

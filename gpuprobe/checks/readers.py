@@ -6,15 +6,20 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpuprobe.boots import read_boot
 from gpuprobe.checks.bus import read_bus
 from gpuprobe.checks.gather import Readers
 from gpuprobe.checks.host import read_host
+from gpuprobe.checks.recordings import read_recordings
 from gpuprobe.checks.scene import NVIDIA, BootLog, GpuOnBus, LoadSample, NvmlValues
 from gpuprobe.checks.versions import read_versions
 from gpuprobe.events import Event, GpuSampled
 from gpuprobe.reading import Known, Reading, Reason, Unavailable
+
+if TYPE_CHECKING:
+    from gpuprobe.jitcache.report import ScanReport
 
 SAMPLE_HZ = 10.0
 """Rate of the sampling under load."""
@@ -48,8 +53,16 @@ def machine_readers(
         ),
         this_boot=lambda: boots(0),
         previous_boot=lambda: boots(-1),
+        recordings=lambda: read_recordings(env),
+        jit_caches=_jit_caches,
         load=lambda gpus, seconds: _load(root, env, nvml, seconds),
     )
+
+
+def _jit_caches(unclean_at: float, deadline_s: float) -> ScanReport:
+    from gpuprobe.jitcache.api import scan
+
+    return scan(deadline_s=deadline_s, unclean_at=unclean_at or None)
 
 
 def _kernel_log(root: Path) -> Reading[str]:

@@ -19,6 +19,17 @@ TRAFFIC_ONLY = frozenset({3, 5})
 """Actions that hold up peer traffic alone: the GPU itself works."""
 
 
+HOW = {
+    1: "End its programs, then: sudo nvidia-smi -i {gpu} -r",
+    2: "sudo reboot (one GPU's fault asks this of all, so a healthy one may carry it)",
+    3: "End the programs that copy between GPUs",
+    4: "Let its programs end, then: sudo nvidia-smi -i {gpu} -r",
+    5: "sudo systemctl restart nvidia-imex",
+    6: "Let its programs end, then: sudo nvidia-smi -i {gpu} -r; else sudo reboot",
+    7: "sudo reboot",
+}
+"""What to do, by the value of the action."""
+
 RESET_REQUIRED = re.compile(r"NVML code 16$|RESET_REQUIRED")
 """Detail of a reading that NVML refused with NVML_ERROR_RESET_REQUIRED."""
 
@@ -78,9 +89,11 @@ def _action(address: PciAddress, value: int, by: str) -> CheckFinding:
         return _finding(address, Status.OK, "no reset or reboot is owed", value=0)
     entry = next((e for e in catalog.recovery_actions() if e.value == value), None)
     words = entry.nvml.replace("_", " ").lower() if entry and entry.nvml else f"action {value}"
-    meaning = entry.meaning if entry else ""
+    for name_ in ("gpu", "imex"):
+        words = words.replace(name_, name_.upper())
+    how = HOW[value].format(gpu=address) if value in HOW else entry.meaning if entry else ""
     status = Status.WARN if value in TRAFFIC_ONLY else Status.BAD
-    return _finding(address, status, f"{by}{words} is owed", meaning, value)
+    return _finding(address, status, f"{by}the driver asks for this: {words}", how, value)
 
 
 def _finding(

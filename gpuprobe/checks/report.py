@@ -49,7 +49,8 @@ class CheckReport:
         """A verdict kind or `requirement-not-met`.
 
         It speaks of the present. A device that is gone is always the answer; then whatever else
-        is wrong now; then an unmet requirement; then that nothing could be looked at.
+        is wrong now; then an unmet requirement; then that nothing could be looked at, or that a
+        requirement could not be judged.
         """
         bad = [finding.kind for finding in self.findings if finding.status is Status.BAD]
         if Kind.DEVICE_LEFT_BUS in bad:
@@ -59,9 +60,18 @@ class CheckReport:
                 return str(kind)
         if REQUIREMENT_NOT_MET in bad:
             return REQUIREMENT_NOT_MET
-        if not any(gpu.looked_at for gpu in self.gpus):
+        if self.undecided or not any(gpu.looked_at for gpu in self.gpus):
             return Kind.CANNOT_TELL.value
         return Kind.NO_FAULT.value
+
+    @property
+    def undecided(self) -> tuple[CheckFinding, ...]:
+        """Needs that were asked for and could not be judged."""
+        return tuple(
+            finding
+            for finding in self.findings
+            if finding.status is Status.NOT_CHECKED and finding.kind == Kind.CANNOT_TELL
+        )
 
     @property
     def exit_code(self) -> int:

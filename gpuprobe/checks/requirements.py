@@ -7,6 +7,7 @@ generation of the narrowest hop that counts; lanes do not step down, so those ar
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from gpuprobe.checks.base import (
     REQUIREMENT_NOT_MET,
@@ -18,10 +19,14 @@ from gpuprobe.checks.base import (
 from gpuprobe.checks.link import loaded
 from gpuprobe.checks.pcie import SPEEDS, Hop, generation, hops, practical_bytes_per_s, spell
 from gpuprobe.checks.scene import Scene
+from gpuprobe.diagnosis import Kind
 from gpuprobe.identity import PciAddress
 from gpuprobe.reading import Known, Reason, Unavailable
 
 name = "requirements"
+
+NEEDED = "what is needed"
+OTHERS = "gpuprobe check --device ADDRESS asks of one GPU alone"
 
 
 def run(scene: Scene) -> Iterator[CheckFinding]:
@@ -35,7 +40,10 @@ def run(scene: Scene) -> Iterator[CheckFinding]:
             nothing = Unavailable(Reason.NOT_THERE, "its link is not readable")
             if gpu is not None and isinstance(gpu.function.link, Unavailable):
                 nothing = gpu.function.link
-            yield not_checked(name, "link", nothing, address)
+            # Whoever asks must not be let through because nobody could look.
+            yield replace(
+                not_checked(name, NEEDED, nothing, address, OTHERS), kind=Kind.CANNOT_TELL
+            )
             continue
         yield from _judge(scene, address, hop.best_speed_gts, hop.width, hop)
 

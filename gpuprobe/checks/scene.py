@@ -11,7 +11,10 @@ from gpuprobe.identity import PciAddress
 from gpuprobe.reading import Known, Reading, Reason, Unavailable
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gpuprobe.diagnosis import Diagnosis
+    from gpuprobe.jitcache.report import ScanReport
     from gpuprobe.timeline import Timeline
 
 NVIDIA = 0x10DE
@@ -46,12 +49,14 @@ class Function:
         aer: AER counts since this boot enumerated it: `correctable`, `nonfatal`, `fatal`, each
             by name of the bit; for a root port `rootport` as well.
         error_reporting: Whether its Device Control lets it report correctable errors.
+        aer_service: Of a root port: whether the kernel's AER driver serves it.
     """
 
     address: PciAddress
     link: Reading[Link] = NOT_ASKED
     aer: Reading[Mapping[str, Mapping[str, int]]] = NOT_ASKED
     error_reporting: Reading[bool] = NOT_ASKED
+    aer_service: Reading[bool] = NOT_ASKED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +147,7 @@ class HostFacts:
         pstore: Where the kernel can leave its last words.
         recorders: Recorders of this machine that run now.
         sensors: Names of board and supply sensors that give voltages.
+        systemd: Whether systemd runs. efi: Whether the machine was booted by UEFI.
     """
 
     kernel: Reading[str] = NOT_ASKED
@@ -155,6 +161,25 @@ class HostFacts:
     pstore: Reading[str] = NOT_ASKED
     recorders: Reading[tuple[str, ...]] = NOT_ASKED
     sensors: Reading[tuple[str, ...]] = NOT_ASKED
+    systemd: bool = False
+    efi: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingSeen:
+    """A recording of this machine.
+
+    Attributes:
+        path: The file.
+        written: Whether a recorder has it open now.
+        ended: How it ended, or None where it has no end mark: what wrote it was cut short.
+        last_at: When it was written last, seconds since 1970.
+    """
+
+    path: Path
+    written: bool
+    ended: str | None
+    last_at: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,6 +237,8 @@ class Scene:
         host: The machine.
         this_boot: The kernel log since this boot began.
         previous_boot: The same of the boot before, and how it ended.
+        recordings: Those of this machine, oldest first.
+        jit_caches: What a scan of JIT caches found; `not-asked` where nothing ended uncleanly.
         load: Samples under load, `not-asked` without `--under-load`.
         after_load: The bus once more, after the sampling, to see which counters rose.
         nvml_after_load: NVML once more, likewise.
@@ -226,6 +253,8 @@ class Scene:
     host: Reading[HostFacts] = NOT_ASKED
     this_boot: Reading[BootLog] = NOT_ASKED
     previous_boot: Reading[BootLog] = NOT_ASKED
+    recordings: Reading[tuple[RecordingSeen, ...]] = NOT_ASKED
+    jit_caches: Reading[ScanReport] = NOT_ASKED
     load: Reading[tuple[LoadSample, ...]] = NOT_ASKED
     after_load: Reading[tuple[GpuOnBus, ...]] = NOT_ASKED
     nvml_after_load: Reading[NvmlValues] = NOT_ASKED
@@ -275,9 +304,9 @@ class Scene:
         if values is None:
             return Unavailable(Reason.NOT_THERE, "NVML does not list this GPU")
         found = values.get(name, Unavailable(Reason.NOT_SUPPORTED, "this driver does not offer it"))
-        late = isinstance(found, Unavailable) and found.reason is Reason.TIMED_OUT
-        # What was not read because the GPU was lost before has no reason of its own.
-        return Unavailable(Reason.LOST) if late and self.nvml_lost(address) else found
+        dead = isinstance(found, Unavailable) and found.reason in (Reason.TIMED_OUT, Reason.LOST)
+        # What was not read because the GPU is lost has no reason of its own.
+        return Unavailable(Reason.LOST) if dead and self.nvml_lost(address) else found
 
     def nvml_stuck(self) -> tuple[str, ...]:
         """Calls into the driver that had not returned at the deadline, in words."""

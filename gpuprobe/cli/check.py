@@ -100,6 +100,7 @@ def time_left_s() -> float:
     help="Exit codes of node-problem-detector or Nagios instead of gpuprobe's.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Only the answer and what is wrong.")
+@click.option("-v", "--verbose", is_flag=True, help="Every line, of more than two GPUs as well.")
 @click.option(
     "--color",
     type=click.Choice(["auto", "always", "never"]),
@@ -117,6 +118,7 @@ def command(
     no_nvml: bool,
     exit_codes: str | None,
     quiet: bool,
+    verbose: bool,
     color: str,
 ) -> int:
     """Look whether this machine is fit to run.
@@ -141,11 +143,13 @@ def command(
         device=device,
         nvml=not no_nvml,
     )
-    write(render(report, format_, quiet, color))
+    write(render(report, format_, quiet, color, verbose=verbose))
     return translate(report.exit_code, report.answer, exit_codes)
 
 
-def render(report: CheckReport, format_: str, quiet: bool, color: str) -> str:
+def render(
+    report: CheckReport, format_: str, quiet: bool, color: str, *, verbose: bool = False
+) -> str:
     """The report as text."""
     out = io.StringIO()
     if format_ == "json":
@@ -157,7 +161,10 @@ def render(report: CheckReport, format_: str, quiet: bool, color: str) -> str:
 
     terminal = sys.stdout.isatty()
     CheckTextReporter(
-        quiet=quiet, colour=wants_colour(color, terminal), fit_terminal=terminal
+        quiet=quiet,
+        colour=wants_colour(color, terminal),
+        fit_terminal=terminal,
+        verbose=verbose,
     ).render(report, out)
     return out.getvalue()
 

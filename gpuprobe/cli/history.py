@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 
 import click
 
@@ -34,18 +35,21 @@ def command(format_: str, last: int | None, exit_codes: str | None) -> int:
     Exit codes speak of the boot that runs: 0 nothing lasts, 1 a reset is owed, 3 no log could be
     read, 79 a GPU left the bus since it began.
     """
-    from dataclasses import replace
-
     from gpuprobe import api
     from gpuprobe.checks.report import translate
     from gpuprobe.cli.check import write
     from gpuprobe.reporters.history import HistoryJsonReporter, HistoryTextReporter
 
-    history = api.history()
-    if last is not None:
-        history = replace(history, rows=history.rows[-last:])
+    history = api.history(last=last, progress=_tell if sys.stderr.isatty() else None)
+    if sys.stderr.isatty():
+        click.echo("\r\x1b[K", nl=False, err=True)
     out = io.StringIO()
     reporter = HistoryJsonReporter() if format_ == "json" else HistoryTextReporter()
     reporter.render(history, out)
     write(out.getvalue())
     return translate(history.exit_code, history.answer, exit_codes)
+
+
+def _tell(done: int, of: int) -> None:
+    """How far the reading has come, on the terminal's last line."""
+    click.echo(f"\rreading boot {done + 1} of {of} …", nl=False, err=True)

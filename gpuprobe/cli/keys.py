@@ -27,7 +27,10 @@ class Keys:
         ready, _, _ = select.select([self._descriptor], [], [], 0)
         if not ready:
             return ""
-        found = os.read(self._descriptor, 64)
+        try:
+            found = os.read(self._descriptor, 64)
+        except OSError:  # the terminal was closed
+            found = b""
         if not found:  # the terminal went away: it would be readable for ever
             self._descriptor = None
         return found.decode("utf-8", "replace")
@@ -57,4 +60,5 @@ def reading_keys(stream: TextIO | None = None) -> Iterator[Keys]:
         tty.setcbreak(descriptor)
         yield Keys(descriptor)
     finally:
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+        with contextlib.suppress(termios.error, OSError):  # a terminal that is gone needs nothing
+            termios.tcsetattr(descriptor, termios.TCSADRAIN, before)

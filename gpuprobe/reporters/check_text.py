@@ -26,6 +26,12 @@ MARKS = {
 READY = "ready"
 """The check whose findings about the host stand in a section of their own."""
 
+FEW = 2
+"""GPUs that are shown line by line; of more than these, what is well takes one line each."""
+
+TOLD = ("link", "power", "temperature")
+"""Findings whose figures that line holds."""
+
 Line = tuple[str, str]
 
 
@@ -36,12 +42,19 @@ class CheckTextReporter:
         quiet: Only the answer, and what is wrong or should be mended.
         colour: Use colour (rich is imported only then).
         fit_terminal: Use the terminal's width instead of 80 columns.
+        verbose: A line for everything that is well, however many GPUs there are.
     """
 
     def __init__(
-        self, *, quiet: bool = False, colour: bool = False, fit_terminal: bool = False
+        self,
+        *,
+        quiet: bool = False,
+        colour: bool = False,
+        fit_terminal: bool = False,
+        verbose: bool = False,
     ) -> None:
         self.quiet = quiet
+        self.verbose = verbose
         self.colour = colour
         self.columns = COLUMNS
         if fit_terminal:
@@ -62,21 +75,29 @@ class CheckTextReporter:
         style = {0: "bold green", 3: "bold yellow"}.get(report.exit_code, "bold red")
         for row in wrap(f"[{report.answer}] {printable(headline(report))}", self.columns):
             yield row, style
+        short = len(report.gpus) > FEW and not self.verbose
         for gpu in report.gpus:
-            yield from self._section(_title(gpu), report.of(gpu.pci))
+            yield from self._section(_title(gpu), report.of(gpu.pci), short=short)
         host = report.of(None)
         yield from self._section("Host", [f for f in host if f.check != READY])
         yield from self._section(
             "Would the next loss be provable?", [f for f in host if f.check == READY]
         )
 
-    def _section(self, title: str, findings: Sequence[CheckFinding]) -> Iterator[Line]:
+    def _section(
+        self, title: str, findings: Sequence[CheckFinding], *, short: bool = False
+    ) -> Iterator[Line]:
         if self.quiet:
             findings = [f for f in findings if f.status in (Status.WARN, Status.BAD)]
         if not findings:
             return
         yield "", ""
         yield printable(title), "bold"
+        well = [finding for finding in findings if finding.status is Status.OK]
+        if short and len(well) > 1:
+            told = "; ".join(finding.text for finding in well if finding.what in TOLD)
+            yield from self._finding(Status.OK, f"{len(well)} checks", told or "all well", "")
+            findings = [finding for finding in findings if finding.status is not Status.OK]
         seen = [finding for finding in findings if finding.status is not Status.NOT_CHECKED]
         for finding in seen:
             yield from self._finding(finding.status, finding.what, finding.text, finding.how)
@@ -127,6 +148,9 @@ def headline(report: CheckReport) -> str:
         more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
         need = "its link is less than what is needed: " if _unmet(report) else ""
         return f"{who}{need}{first.text}{more}."
+    if report.undecided:
+        first = report.undecided[0]
+        return f"GPU {first.subject}: {first.what} could not be judged: {first.text}."
     warnings = sum(finding.status is Status.WARN for finding in report.findings)
     unseen = sum(finding.status is Status.NOT_CHECKED for finding in report.findings)
     if not any(gpu.looked_at for gpu in report.gpus):
@@ -134,6 +158,7 @@ def headline(report: CheckReport) -> str:
             count(len(report.gpus), "GPU") + " known" if report.gpus else "there is none in sight"
         )
         return f"No GPU could be looked at ({many})."
+    blind = [gpu for gpu in report.gpus if not gpu.looked_at]
     rest = ", ".join(
         part
         for part in (
@@ -142,7 +167,13 @@ def headline(report: CheckReport) -> str:
         )
         if part
     )
-    return "Nothing is wrong now" + (f" ({rest})." if rest else ".")
+    said = "Nothing is wrong now"
+    if blind:
+        said = (
+            f"Nothing is wrong at {count(len(report.gpus) - len(blind), 'GPU')}; "
+            f"{count(len(blind), 'GPU')} could not be looked at"
+        )
+    return said + (f" ({rest})." if rest else ".")
 
 
 def _unmet(report: CheckReport) -> bool:

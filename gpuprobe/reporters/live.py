@@ -6,9 +6,9 @@ Made for rich's `Live`; what is drawn comes from a `Board`, and nothing is read 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
+from rich import box
 from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
@@ -17,13 +17,29 @@ from rich.text import Text
 from gpuprobe.diagnosis import Kind, Role, Verdict
 from gpuprobe.live.board import Board, EventLine, Row, unseen_lines
 from gpuprobe.reporters import outline
-from gpuprobe.reporters.plain import cut, printable
+from gpuprobe.reporters.live_columns import (
+    BLOCKS,
+    GAP,
+    GPU_COLUMNS,
+    Column,
+    clock,
+    layout,
+    link,
+    memory,
+    number,
+    power,
+    spark,
+    traffic,
+)
+from gpuprobe.reporters.plain import cut, printable, wrap
 
-BLOCKS = "▁▂▃▄▅▆▇█"
 ASCII_BLOCKS = "_.-=+*#@"
+_ASCII = str.maketrans({"…": "~", "°": " ", "–": "-", "“": '"', "”": '"', "’": "'"})
 
-GPU_COLUMNS = 14
-SPARK_MIN, SPARK_MAX = 10, 24
+EVENTS_KEPT_FREE = 4
+"""Lines that events keep however many GPUs there are: a head and the newest three."""
+
+WELL = frozenset({"sampled", "on the bus"})
 
 STATE_STYLES = {
     "sampled": "green",
@@ -38,155 +54,6 @@ STATE_STYLES = {
 LEVEL_STYLES = {"bad": "bold red", "warn": "yellow", "note": ""}
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column of the table.
-
-    Attributes:
-        title: Its head. rank: The lower, the longer it stays when the screen gets narrow.
-        value: The first line of the cell. note: The third.
-        history: Which history the sparkline shows. top: Value at the sparkline's full height.
-    """
-
-    title: str
-    rank: int
-    value: Callable[[Row], str]
-    history: str
-    top: Callable[[Row], float | None]
-    note: Callable[[Row], str] = lambda row: ""
-
-
-def spark(values: Sequence[float | None], top: float | None, blocks: str = BLOCKS) -> str:
-    """A sparkline from zero to `top`; a blank where there is no reading."""
-    if not top or top <= 0:
-        top = max((value for value in values if value), default=1.0)
-    last = len(blocks) - 1
-    return "".join(
-        " " if value is None else blocks[min(last, max(0, round(value / top * last)))]
-        for value in values
-    )
-
-
-def number(value: float | None, unit: str, digits: int = 0) -> str:
-    """A value with its unit, or a dash where there is none."""
-    return "-" if value is None else f"{value:.{digits}f} {unit}"
-
-
-def gib(value: float | None) -> str:
-    """Bytes as GiB."""
-    return "-" if value is None else f"{value / 2**30:.1f}"
-
-
-def rate(value: float | None) -> str:
-    """Bytes a second, short."""
-    if value is None:
-        return "-"
-    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if value >= size:
-            return f"{value / size:.1f}{unit}"
-    return f"{value:.0f}"
-
-
-def link(row: Row) -> str:
-    """Generation and width now."""
-    generation, width = row.link
-    if generation is None and width is None:
-        return "-"
-    return f"Gen{generation or '?'} x{width or '?'}"
-
-
-def _power(row: Row) -> str:
-    if row.latest is None or row.latest.power_w is None:
-        return "-"
-    limit = row.latest.limit_w
-    return f"{row.latest.power_w:.0f}/{limit:.0f} W" if limit else f"{row.latest.power_w:.0f} W"
-
-
-def _share(row: Row) -> str:
-    if row.latest is None or not row.latest.limit_w or row.latest.power_w is None:
-        return ""
-    return f"{100 * row.latest.power_w / row.latest.limit_w:.0f} % of limit"
-
-
-def _clock(row: Row) -> str:
-    if row.latest is None:
-        return "-"
-    state = f" P{row.latest.pstate}" if row.latest.pstate is not None else ""
-    return number(row.latest.sm_clock_mhz, "MHz") + state
-
-
-def _memory(row: Row) -> str:
-    if row.latest is None or row.latest.memory_used_bytes is None:
-        return "-"
-    return f"{gib(row.latest.memory_used_bytes)}/{gib(row.latest.memory_total_bytes)} GiB"
-
-
-def _traffic(row: Row) -> str:
-    if row.latest is None or row.latest.rx_bytes_per_s is None:
-        return "-"
-    return f"{rate(row.latest.rx_bytes_per_s)}/{rate(row.latest.tx_bytes_per_s)}B/s"
-
-
-def _best(row: Row) -> str:
-    generation, width = row.best
-    return f"best Gen{generation} x{width}" if generation and width else ""
-
-
-def _memory_heat(row: Row) -> str:
-    found = row.latest.memory_temp_c if row.latest is not None else None
-    return f"memory {found:.0f} °C" if found is not None else ""
-
-
-COLUMNS = (
-    Column(
-        "Power",
-        0,
-        _power,
-        "power_w",
-        lambda row: row.latest.limit_w if row.latest else None,
-        _share,
-    ),
-    Column(
-        "Temperature",
-        1,
-        lambda row: number(row.latest.temp_c if row.latest else None, "°C"),
-        "temp_c",
-        lambda row: 100.0,
-        _memory_heat,
-    ),
-    Column(
-        "Clock",
-        2,
-        _clock,
-        "sm_clock_mhz",
-        lambda row: row.history["sm_clock_mhz"].high,
-        lambda row: ", ".join(reversed(row.reasons)),  # the gravest first
-    ),
-    Column("Link", 3, link, "link_gen", lambda row: row.history["link_gen"].high, _best),
-    Column(
-        "PCIe in/out",
-        5,
-        _traffic,
-        "rx_bytes_per_s",
-        lambda row: row.history["rx_bytes_per_s"].high,
-    ),
-    Column(
-        "Memory",
-        6,
-        _memory,
-        "memory_used_bytes",
-        lambda row: row.latest.memory_total_bytes if row.latest else None,
-    ),
-    Column(
-        "Busy",
-        4,
-        lambda row: number(row.latest.util_percent if row.latest else None, "%"),
-        "util_percent",
-        lambda row: 100.0,
-    ),
-)
-
-
 def title(verdict: Verdict) -> str:
     """Kind and certainty, as `device-left-bus, confirmed`."""
     if verdict.certainty is None:
@@ -199,11 +66,12 @@ class LiveScreen:
 
     Args:
         board: What to draw.
-        ascii_only: For terminals that cannot show block characters.
+        ascii_only: For terminals that show ASCII alone.
     """
 
     def __init__(self, board: Board, *, ascii_only: bool = False) -> None:
         self.board = board
+        self._ascii = ascii_only
         self._blocks = ASCII_BLOCKS if ascii_only else BLOCKS
 
     def render(
@@ -224,30 +92,55 @@ class LiveScreen:
         if banner is not None:
             parts.append(banner[0])
             used += banner[1]
-        room = max(1, (lines - used - 6) // 4)
-        rows = self.board.in_order
-        parts.append(self._table(rows[:room], columns, now_s))
-        used += 2 + sum(self._height(row) for row in rows[:room])
-        if len(rows) > room:
-            parts.append(Text(f"… and {len(rows) - room} more GPUs", style="dim"))
-            used += 1
         unseen = [cut(printable(line), columns) for line in unseen_lines(self.board)]
-        parts.extend(Text(line, style="dim", no_wrap=True) for line in unseen)
+        rows, each, left = self._fitting(lines - used - 1 - len(unseen) - EVENTS_KEPT_FREE)
+        parts.append(self._table(rows, each, columns, now_s))
+        used += 1 + max(1, sum(self._height(row, each) for row in rows))
+        if left:
+            parts.append(self._text(left, "dim"))
+            used += 1
+        parts.extend(self._text(line, "dim") for line in unseen)
         used += len(unseen)
-        parts.extend(self._events(columns, lines - used - 2))
+        parts.extend(self._events(columns, lines - used - 1))
         return Group(*parts)
 
     # --- parts ----------------------------------------------------------------------------
 
+    def _text(self, text: str, style: str = "") -> Text:
+        return Text(self._spell(text), style=style, no_wrap=True)
+
+    def _spell(self, text: str) -> str:
+        if not self._ascii:
+            return text
+        return text.translate(_ASCII).encode("ascii", "replace").decode("ascii")
+
+    def _fitting(self, room: int) -> tuple[list[Row], int, str]:
+        """Which rows are shown, on how many lines each, and a word about those that are not.
+
+        Rows lose their note, then their history, before one is left out, and a GPU in trouble is
+        the last to go.
+        """
+        rows = self.board.in_order
+        for each in (3, 2, 1):
+            if sum(self._height(row, each) for row in rows) <= room:
+                return rows, each, ""
+        kept = sorted(rows, key=lambda row: row.state in WELL)[: max(1, room - 1)]
+        rest = [row for row in rows if row not in kept]
+        if not rest:
+            return rows, 1, ""
+        states = ", ".join(dict.fromkeys(row.state for row in rest))
+        noun = "GPU" if len(rest) == 1 else "GPUs"
+        return sorted(kept, key=rows.index), 1, f"… and {len(rest)} more {noun}: {states}"
+
     def _head(self, columns: int, *, paused: bool) -> Text:
         rate_hz = self.board.rate_hz
         words = (
-            f"gpuprobe watch  {rate_hz:g} Hz: what is shorter than {1000 / rate_hz:.0f} ms is not "
-            f"seen  [q] quit  [p] {'go on' if paused else 'pause'}"
+            f"gpuprobe watch  [q] quit  [p] {'go on' if paused else 'pause'}  {rate_hz:g} Hz: what "
+            f"is shorter than {1000 / rate_hz:.0f} ms is not seen; a mark is a second"
         )
         flag = "  PAUSED" if paused else ""
         # The flag is never what a narrow terminal cuts off.
-        head = Text(cut(words, columns - len(flag)), style="bold", no_wrap=True)
+        head = self._text(cut(words, columns - len(flag)), "bold")
         head.append(flag, style="bold yellow")
         return head
 
@@ -256,76 +149,77 @@ class LiveScreen:
         if found is None:
             return None
         first = found.verdicts[0]
-        text = Text(f"[{title(first)}] {printable(first.summary)}", style="bold")
-        proof = [item for item in first.evidence if item.role is Role.PROOF][:2]
-        for item in proof:
-            quote = f"{printable(outline.place(item))}: {printable(item.text)}"
-            text.append("\n" + cut(quote, columns - 4), style="not bold")
-        more = len(found.verdicts) - 1
-        if more:
-            text.append(f"\nand {more} more (shown in full on leaving)", style="dim")
+        inner = max(10, columns - 4)
+        said = wrap(self._spell(f"[{title(first)}] {printable(first.summary)}"), inner)
+        text = Text("\n".join(said), style="bold")
+        proof = [item for item in first.evidence if item.role is Role.PROOF]
+        quotes = dict.fromkeys(
+            f"{printable(outline.place(item))}: {printable(item.text)}" for item in proof
+        )
+        below = [cut(quote, inner) for quote in quotes][:2]
+        if more := len(found.verdicts) - 1:
+            below.append(f"and {more} more (shown in full on leaving)")
+        for line in below:
+            text.append("\n" + self._spell(line), style="not bold")
         style = "red" if first.kind is Kind.DEVICE_LEFT_BUS else "yellow"
-        wrapped = len(first.summary) // max(20, columns - 4) + 1
-        return Panel(text, border_style=style), wrapped + len(proof) + bool(more) + 2
+        frame = box.ASCII if self._ascii else box.ROUNDED
+        return Panel(text, border_style=style, box=frame), len(said) + len(below) + 2
 
-    def _columns(self, columns: int) -> tuple[list[Column], int]:
-        """Which columns fit, and how wide each is."""
-        count = max(1, min(len(COLUMNS), (columns - GPU_COLUMNS) // (SPARK_MIN + 2)))
-        kept = sorted(COLUMNS, key=lambda column: column.rank)[:count]
-        shown = [column for column in COLUMNS if column in kept]
-        each = (columns - GPU_COLUMNS) // count - 2
-        return shown, max(SPARK_MIN, min(SPARK_MAX, each))
+    def _height(self, row: Row, each: int) -> int:
+        whole = bool(row.name or any(column.note(row) for column, _ in layout(1000)))
+        return min(each, 3 if whole else 2)
 
-    def _height(self, row: Row) -> int:
-        return 3 if row.name or row.why or any(column.note(row) for column in COLUMNS) else 2
-
-    def _table(self, rows: Sequence[Row], columns: int, now_s: float) -> Table:
-        shown, each = self._columns(columns)
-        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-        table.add_column("GPU", width=GPU_COLUMNS - 2, no_wrap=True)
-        for column in shown:
-            table.add_column(column.title, width=each, no_wrap=True)
+    def _table(self, rows: Sequence[Row], each: int, columns: int, now_s: float) -> Table:
+        shown = layout(columns)
+        table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="bold")
+        table.add_column("GPU", width=GPU_COLUMNS - GAP, no_wrap=True)
+        for column, width in shown:
+            table.add_column(column.title, width=width, no_wrap=True)
         if not rows:
             table.add_row(Text("none yet", style="dim"))
         for row in rows:
-            cells = [self._gpu(row)]
-            cells.extend(self._cell(row, column, each, now_s) for column in shown)
+            cells = [self._gpu(row, each)]
+            cells.extend(self._cell(row, column, width, each, now_s) for column, width in shown)
+            if each == 1 and row.state not in WELL:
+                cells[1] = self._text(cut(row.state, shown[0][1]), STATE_STYLES.get(row.state, ""))
             table.add_row(*cells)
         return table
 
-    def _gpu(self, row: Row) -> Text:
+    def _gpu(self, row: Row, each: int) -> Text:
         short = str(row.pci).removeprefix("0000:")
         title = str(row.pci) if row.index is None else f"{row.index} {short}"
-        text = Text(title, style="bold", no_wrap=True)
-        text.append(f"\n{row.state}", style=f"not bold {STATE_STYLES.get(row.state, '')}")
-        if row.name:
-            name = printable(row.name).removeprefix("NVIDIA ")
-            text.append("\n" + cut(name, GPU_COLUMNS - 2), style="not bold dim")
+        text = self._text(cut(title, GPU_COLUMNS - GAP), "bold")
+        if each > 1:
+            text.append(f"\n{row.state}", style=f"not bold {STATE_STYLES.get(row.state, '')}")
+        if each > 2 and row.name:
+            name = printable(row.name).removeprefix("NVIDIA ").removeprefix("GeForce ")
+            text.append("\n" + self._spell(cut(name, GPU_COLUMNS - GAP)), style="not bold dim")
         return text
 
-    def _cell(self, row: Row, column: Column, columns: int, now_s: float) -> Text:
+    def _cell(self, row: Row, column: Column, columns: int, each: int, now_s: float) -> Text:
         dead = row.over or row.state in ("asleep", "waiting")
         value = "-" if dead else column.value(row)
-        text = Text(cut(value, columns), style="dim" if dead else "", no_wrap=True)
+        text = self._text(cut(value, columns), "dim" if dead else "")
+        if each == 1:
+            return text
         end = row.at_s if row.over else now_s
         values = row.history[column.history].last(columns, end)
         line = spark(values, column.top(row), self._blocks)
         text.append("\n" + line, style="red" if row.over else "cyan")
         note = column.note(row)
-        if note and not dead:
-            text.append("\n" + cut(note, columns), style="dim")
+        if each > 2 and note and not dead:
+            text.append("\n" + self._spell(cut(note, columns)), style="dim")
         return text
 
     def _events(self, columns: int, room: int) -> Iterator[RenderableType]:
         if room < 2:
             return
-        yield Text("Events", style="bold")
+        yield self._text("Events", "bold")
         kept = list(self.board.events)[-(room - 1) :]
         for event in kept:
-            line = cut(event_line(event), columns)
-            yield Text(line, style=LEVEL_STYLES[event.level], no_wrap=True)
+            yield self._text(cut(event_line(event), columns), LEVEL_STYLES[event.level])
         if not kept:
-            yield Text("nothing so far", style="dim")
+            yield self._text("nothing so far", "dim")
 
 
 def event_line(event: EventLine) -> str:
@@ -362,11 +256,11 @@ class LineReporter:
             yield from (
                 text
                 for text in (
-                    _power(row),
+                    power(row),
                     number(latest.temp_c, "°C"),
-                    _clock(row) + (f" [{', '.join(row.reasons)}]" if row.reasons else ""),
-                    _traffic(row),
-                    _memory(row),
+                    clock(row) + (f" [{', '.join(row.reasons)}]" if row.reasons else ""),
+                    traffic(row),
+                    memory(row),
                     number(latest.util_percent, "% busy"),
                 )
                 if text != "-"

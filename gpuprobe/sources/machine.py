@@ -57,6 +57,11 @@ BOOT_LINES = 50_000
 message, and its end tells what it came to."""
 
 
+def buffer_inputs(kmsg: Path = KMSG) -> Iterator[RawInput | UnreadableInput]:
+    """What the kernel itself still holds of this boot, where no journal answers."""
+    yield _ring_buffer(kmsg)
+
+
 def boot_inputs(boot: int, *, kmsg: Path = KMSG) -> Iterator[RawInput | UnreadableInput]:
     """One boot's newest kernel messages, and how it was shut down.
 
@@ -73,20 +78,33 @@ def boot_inputs(boot: int, *, kmsg: Path = KMSG) -> Iterator[RawInput | Unreadab
         )
         yield journal
         whole = not journal.notes
-        if whole and boot != 0:
-            yield _journal(UNITS, [_FIELDS, f"--boot={boot}", *_SHUTDOWN])
+        if whole:
+            yield _journal(UNITS, [_FIELDS, f"--boot={boot}", *(_SHUTDOWN if boot else _FOUND)])
     if boot == 0 and not whole:
         yield _ring_buffer(kmsg)
 
 
-def history_inputs() -> Iterator[RawInput | UnreadableInput]:
-    """The kernel's messages of all boots that are kept, how each was shut down, and power caps."""
+def history_inputs(
+    boot_id: str, *, beginning: bool = False
+) -> Iterator[RawInput | UnreadableInput]:
+    """One boot's newest kernel messages, how it was shut down, what it found, and power caps.
+
+    Args:
+        boot_id: The journal's id of the boot.
+        beginning: Its first kernel lines before them: a flood pushes them out of the newest.
+    """
     if shutil.which("journalctl") is None:
         yield UnreadableInput(KERNEL, "journalctl is not installed", "Keep a systemd journal.")
         return
-    yield _journal(KERNEL, [_FIELDS, "_TRANSPORT=kernel"])
-    yield _journal(UNITS, [_FIELDS, *_SHUTDOWN, "+", "_COMM=nvidia-smi"])
+    of = [_FIELDS, f"--boot={boot_id}"]
+    if beginning:
+        yield _journal(f"{KERNEL}:begin", [*of, "_TRANSPORT=kernel"], at_most=BEGIN_BYTES)
+    yield _journal(KERNEL, [*of, f"--lines={BOOT_LINES}", "_TRANSPORT=kernel"])
+    yield _journal(UNITS, [*of, *_SHUTDOWN, "+", *_FOUND, "+", "_COMM=nvidia-smi"])
 
+
+LIST_S = 10.0
+"""Seconds for the list of boots: it takes a tenth of one."""
 
 _SHUTDOWN = (
     "MESSAGE_ID=98268866d1d54a499c4e98921d93bc40",  # logind: the system will power off, reboot
@@ -94,6 +112,13 @@ _SHUTDOWN = (
     *(f"UNIT={target}.target" for target in ("shutdown", "reboot", "poweroff", "halt")),
 )
 """Journal matches for the lines of a shutdown in order. Source: systemd's catalog and units."""
+
+
+_FOUND = ("SYSLOG_IDENTIFIER=systemd-journald", "+", "SYSLOG_IDENTIFIER=systemd-fsck")
+"""Journal matches for what a boot finds of the one before: a journal, a file system cut short."""
+
+BEGIN_BYTES = 2 << 20
+"""Of a boot's journal as JSON: some thousand lines, which is how a kernel starts."""
 
 
 _FIELDS = "--output-fields=" + ",".join(
@@ -126,10 +151,13 @@ def list_boots() -> Known[list[JournalBoot]] | Unavailable:
             capture_output=True,
             stdin=subprocess.DEVNULL,
             env={**os.environ, "LC_ALL": "C", "TZ": "UTC"},
-            timeout=60,
+            timeout=LIST_S,
             check=False,
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except subprocess.TimeoutExpired:
+        late = f"journalctl --list-boots did not answer in {LIST_S:.0f} s"
+        return Unavailable(Reason.TIMED_OUT, late)
+    except OSError as error:
         return Unavailable(Reason.FAILED, f"journalctl --list-boots: {error}")
     boots = parse_boots(done.stdout.decode("utf-8", "replace"))
     if boots:
@@ -173,17 +201,18 @@ def _utc(text: str) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
-def _journal(path: str, arguments: list[str]) -> RawInput:
+def _journal(path: str, arguments: list[str], *, at_most: int | None = None) -> RawInput:
     return RawInput(
         path=path,
         name="journal.json",
-        _opener=lambda raw: _run(arguments, raw.notes),
+        _opener=lambda raw: _run(arguments, raw.notes, at_most),
         format="journal-binary",
     )
 
 
-def _run(arguments: list[str], notes: list[str]) -> Blocks:
-    """What journalctl prints; its complaints become notes, the missing permission among them."""
+def _run(arguments: list[str], notes: list[str], at_most: int | None = None) -> Blocks:
+    """What journalctl prints, or its first bytes; its complaints become notes."""
+    import atexit
     import subprocess  # only where it is needed: saved logs would wait for it
     import tempfile
 
@@ -204,12 +233,15 @@ def _run(arguments: list[str], notes: list[str]) -> Blocks:
             env=environment,
         )
         assert process.stdout is not None
-        seen = False
+        # A reader that is given up at a deadline leaves no program behind.
+        atexit.register(process.kill)
+        seen = 0
         try:
-            while block := process.stdout.read(BLOCK):
-                seen = True
+            while (at_most is None or seen < at_most) and (block := process.stdout.read(BLOCK)):
+                seen += len(block)
                 yield block
         finally:
+            atexit.unregister(process.kill)
             process.stdout.close()
             process.terminate()
             process.wait()

@@ -71,10 +71,16 @@ def nvml(*addresses: PciAddress, **changed: Any) -> Known[Any]:
 
 
 def machine(folder: Path) -> FakeSysfs:
-    """One GPU below one root port."""
+    """One GPU below one root port, which the kernel's AER driver serves."""
     found = FakeSysfs(folder)
     found.gpu(str(GPU), bridges=[str(PORT)])
+    serve(found, PORT)
     return found
+
+
+def serve(tree: FakeSysfs, port: PciAddress, *, service: str = "pcie002") -> None:
+    """Let a service of a port be there and bound, as the kernel's port driver lists it."""
+    tree.write(f"sys/bus/pci_express/devices/{port}:{service}/driver/bind", "")
 
 
 @cache

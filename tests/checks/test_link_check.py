@@ -31,6 +31,18 @@ def test_an_idle_link_at_gen1_is_healthy(tree) -> None:
     assert [f.what for f in run(link, scene(tree))] == ["link"]
 
 
+def test_a_low_generation_while_it_works_is_a_warning(tree) -> None:
+    """One look is no verdict: the command that samples is named."""
+    tree.set_link(str(GPU), speed_gts=2.5)
+
+    found = only(link, scene(tree, nvml=nvml(util_percent=97)), "link")
+
+    assert found.status is Status.WARN
+    assert "97 %" in found.text
+    assert found.how == "gpuprobe check --under-load 30"
+    assert found.kind is None
+
+
 def test_a_narrow_link_is_a_warning_and_no_answer(tree) -> None:
     """Lanes do not step down at idle, yet a narrow link alone is no verdict."""
     tree.set_link(str(GPU), width=8)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from machines import GPU, PORT, QUIET, host, log, only, run, scene, statuses
+import pytest
+from machines import GPU, PORT, QUIET, host, log, only, run, scene, serve, statuses
 
 from gpuprobe.checks import Status, access, ready
+from gpuprobe.checks.scene import RecordingSeen
 from gpuprobe.reading import Known, Reason, Unavailable
+from gpuprobe.sources.pci_readings import read_aer_service
 from gpuprobe.testing.sysfs import FakeSysfs
 
 
@@ -61,20 +64,81 @@ def test_what_is_missing_is_a_note_with_the_way_to_it(tree) -> None:
         assert found.how
 
 
-def test_aer_is_granted_where_the_root_port_counts(tree) -> None:
-    """The kernel made the files, so it has AER."""
-    assert only(ready, scene(tree), "AER granted").status is Status.OK
+def test_aer_is_granted_where_the_kernels_driver_serves_the_root_port(tree) -> None:
+    """That is what makes errors come to the kernel."""
+    found = only(ready, scene(tree), "AER granted")
+
+    assert found.status is Status.OK
+    assert str(PORT) in found.text
 
 
-def test_aer_kept_by_the_firmware_is_a_warning(tree) -> None:
-    """As this boot's log tells."""
-    tree.without_aer(str(PORT))
+def test_counters_alone_do_not_show_that_aer_is_granted(tmp_path) -> None:
+    """A root port has them also where the firmware kept AER: then only hot-plug is served."""
+    tree = FakeSysfs(tmp_path)
+    tree.gpu(str(GPU), bridges=[str(PORT)])
+    serve(tree, PORT, service="pcie004")
+
+    found = only(ready, scene(tree), "AER granted")
+
+    assert found.status is Status.WARN
+    assert "firmware" in found.text
+    assert "pcie_ports=native" in found.how
+
+
+@pytest.mark.parametrize("word", ["pci=noaer", "pcie_ports=compat"])
+def test_a_boot_line_that_switches_aer_off_is_named(tmp_path, word: str) -> None:
+    """Whoever set it can take it off."""
+    tree = FakeSysfs(tmp_path)
+    tree.gpu(str(GPU), bridges=[str(PORT)])
+    serve(tree, PORT, service="pcie001")
+
+    found = only(ready, scene(tree, host=host(cmdline=Known(f"ro {word}"))), "AER granted")
+
+    assert found.status is Status.WARN
+    assert word in found.text
+
+
+@pytest.mark.parametrize(("name", "is_aer"), [("pcie02", True), ("pcie04", False)])
+def test_services_of_an_old_kernel(tmp_path, name: str, is_aer: bool) -> None:
+    """Two digits instead of three."""
+    tree = FakeSysfs(tmp_path)
+    serve(tree, PORT, service=name)
+
+    assert read_aer_service(PORT, tree.root) == Known(is_aer)
+
+
+def test_without_services_the_log_tells_of_aer(tmp_path) -> None:
+    """As this boot's lines about _OSC say; without them it is not checked."""
+    tree = FakeSysfs(tmp_path)
+    tree.gpu(str(GPU), bridges=[str(PORT)])
     kept = QUIET + "[    0.5] acpi PNP0A08:00: _OSC: platform does not support [AER]\n"
     given = QUIET + "[    0.5] acpi PNP0A08:00: _OSC: OS now controls [PCIeHotplug PME AER]\n"
 
     assert only(ready, scene(tree, this_boot=log(kept)), "AER granted").status is Status.WARN
     assert only(ready, scene(tree, this_boot=log(given)), "AER granted").status is Status.OK
     assert only(ready, scene(tree), "AER granted").status is Status.NOT_CHECKED
+
+
+def test_a_recording_that_is_written_is_named(tree, tmp_path) -> None:
+    """It is there whatever its recorder is called."""
+    written = RecordingSeen(tmp_path / "a.gpuprobe", written=True, ended=None, last_at=0.0)
+    of = scene(tree, host=host(recorders=Known(())), recordings=Known((written,)))
+
+    found = only(ready, of, "recorder")
+
+    assert found.status is Status.OK
+    assert "a.gpuprobe" in found.text
+
+
+def test_a_machine_without_systemd_is_not_told_to_use_its_commands(tree) -> None:
+    """Another way to keep the kernel's log is."""
+    none = Unavailable(Reason.NOT_THERE, "no systemd journal here")
+
+    assert (
+        "systemd-tmpfiles" not in only(ready, scene(tree, host=host(journal=none)), "journal").how
+    )
+    found = only(ready, scene(tree, host=host(journal=none, systemd=True)), "journal")
+    assert "systemd-tmpfiles" in found.how
 
 
 def test_aer_missing_at_either_end_is_not_checked(tree) -> None:

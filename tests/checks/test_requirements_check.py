@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from machines import GPU, PORT, only, run, sample, scene
+from machines import GPU, PORT, nvml, only, run, sample, scene
 
 from gpuprobe.checks import Status, requirements
 from gpuprobe.checks.base import REQUIREMENT_NOT_MET
+from gpuprobe.checks.examine import judge
 from gpuprobe.checks.scene import Requirements
 from gpuprobe.reading import Known, Reason, Unavailable
+from gpuprobe.reporters.check_text import headline
 from gpuprobe.testing.sysfs import FakeSysfs
 
 
@@ -79,6 +81,20 @@ def test_a_link_that_cannot_be_read_is_not_met_and_not_failed(tree) -> None:
     )
 
     assert found.status is Status.NOT_CHECKED
+
+
+def test_a_need_that_cannot_be_judged_lets_nobody_through(tree) -> None:
+    """The guard before an engine fails where nobody could look; without a need it does not."""
+    for name in ("current_link_width", "current_link_speed", "max_link_width", "max_link_speed"):
+        for address in (GPU, PORT):
+            (tree.folder(str(address)) / name).unlink()
+    unread = nvml(link_width=Unavailable(Reason.NOT_SUPPORTED))
+
+    asked = judge(scene(tree, needs=Requirements(width=16), nvml=unread))
+
+    assert (asked.answer, asked.exit_code) == ("cannot-tell", 3)
+    assert "what is needed could not be judged" in headline(asked)
+    assert judge(scene(tree, nvml=unread)).exit_code == 0
 
 
 def test_the_driver_tells_where_there_is_no_sysfs() -> None:
