@@ -277,7 +277,9 @@ Costs are medians of 200 calls on an H200 with driver 580.159.04."""
 
 NVML_GROUPS = {
     nvml.Group.FAST: "At the sampling rate",
+    nvml.Group.CALM: "At the sampling rate, ten times a second at most",
     nvml.Group.SLOW: "Once a second",
+    nvml.Group.RARE: "Every ten seconds",
     nvml.Group.ONCE: "When a device is opened",
     nvml.Group.LIBRARY: "About the library",
     nvml.Group.EVENT: "For NVML's own events",

@@ -10,16 +10,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gpuprobe.api import check, diagnose, diagnose_text, history, timelines
+    from gpuprobe.api import check, diagnose, diagnose_text, history, load, timelines
     from gpuprobe.diagnosis import Certainty, Diagnosis, Evidence, Kind, Role, Verdict
-    from gpuprobe.errors import GpuprobeError
+    from gpuprobe.errors import DeviceLostError, GpuprobeError
+    from gpuprobe.hook import device_present, explain_exception, guard, install_excepthook
     from gpuprobe.identity import PciAddress
     from gpuprobe.options import Options, Progress
+    from gpuprobe.recording.reader import Recording
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Certainty",
+    "DeviceLostError",
     "Diagnosis",
     "Evidence",
     "GpuprobeError",
@@ -27,18 +30,25 @@ __all__ = [
     "Options",
     "PciAddress",
     "Progress",
+    "Recording",
     "Role",
     "Verdict",
     "__version__",
     "check",
+    "device_present",
     "diagnose",
     "diagnose_text",
+    "explain_exception",
+    "guard",
     "history",
+    "install_excepthook",
+    "load",
     "timelines",
 ]
 
 _HOMES = {
     "Certainty": "diagnosis",
+    "DeviceLostError": "errors",
     "Diagnosis": "diagnosis",
     "Evidence": "diagnosis",
     "GpuprobeError": "errors",
@@ -46,12 +56,18 @@ _HOMES = {
     "Options": "options",
     "PciAddress": "identity",
     "Progress": "options",
+    "Recording": "recording.reader",
     "Role": "diagnosis",
     "Verdict": "diagnosis",
     "check": "api",
+    "device_present": "hook",
     "diagnose": "api",
     "diagnose_text": "api",
+    "explain_exception": "hook",
+    "guard": "hook",
     "history": "api",
+    "install_excepthook": "hook",
+    "load": "api",
     "timelines": "api",
 }
 

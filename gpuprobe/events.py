@@ -443,7 +443,8 @@ class SystemDescribed(Event):
         key: `driver`, `kernel`, `cmdline`, `chassis` (DMI line), `laptop`, `vm`, `wsl`,
             `container`, `egpu`, `riser`, `engine`, `engine-argv`, `framework`, `cuda`,
             `open-module`, `power-cap` (set by nvidia-smi), `aer-granted`, `aer-disabled`, `aspm`,
-            `hotplug-port` (what a port's slot can do).
+            `hotplug-port` (what a port's slot can do), `engine-gpus` (addresses of the GPUs that
+            a watched engine uses), `stranger-process` (the id of one that is none of it).
         value: As printed.
     """
 
@@ -586,6 +587,24 @@ class GpuSampled(Event):
     memory_total_bytes: int | None = None
     rx_bytes_per_s: float | None = None
     tx_bytes_per_s: float | None = None
+
+
+@_observed
+class HostSampled(Event):
+    """The host's memory and pressure at one moment; None for what could not be read.
+
+    Attributes:
+        memory_available_bytes: What programs could still get without swapping.
+        memory_total_bytes: All of it.
+        memory_pressure_percent: Share of the last 10 s in which some task waited for memory.
+        io_pressure_percent: For a disk. cpu_pressure_percent: For a processor.
+    """
+
+    memory_available_bytes: int | None = None
+    memory_total_bytes: int | None = None
+    memory_pressure_percent: float | None = None
+    io_pressure_percent: float | None = None
+    cpu_pressure_percent: float | None = None
 
 
 # --- Live sampling ---------------------------------------------------------------------------
@@ -784,6 +803,10 @@ class ProcessCrashed(Event):
     process: str = ""
     pid: int | None = None
     in_library: str = ""
+
+
+SCANNED = "jitcache-scan"
+"""`source` of a damaged file that a scan of the cache found, not a program's own words."""
 
 
 @_observed

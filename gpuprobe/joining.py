@@ -14,13 +14,14 @@ from gpuprobe.identity import PciAddress
 from gpuprobe.options import Options, Progress
 from gpuprobe.selection import select
 from gpuprobe.sources.ingest import Ingest, Reading
-from gpuprobe.sources.raw_input import RawInput, UnreadableInput
+from gpuprobe.sources.raw_input import Input as RawOrRecording
+from gpuprobe.sources.raw_input import RecordingInput, UnreadableInput
 from gpuprobe.sources.scan import scan
 from gpuprobe.timeline import Timeline
 
 
 def read(
-    raw_inputs: Iterable[RawInput | UnreadableInput],
+    raw_inputs: Iterable[RawOrRecording],
     options: Options,
     *,
     first: int = 0,
@@ -46,6 +47,9 @@ def read(
             left_out = Input(raw.path, "text", None, 0, (note,))
             (passed_over if raw.expected else unreadable).append(left_out)
             continue
+        if isinstance(raw, RecordingInput):
+            _read_recording(raw, order, readings, unreadable)
+            continue
         try:
             scanned = scan(raw, prefilter=options.prefilter, progress=progress)
             reading = Ingest(raw.path, order, raw.format).read(scanned, raw.notes)
@@ -57,8 +61,23 @@ def read(
             unreadable.append(replace(reading.input, boots=0, notes=notes))
             continue
         readings.append(reading)
+    if any(reading.continues for reading in readings):
+        from gpuprobe.recording.evidence import without_repeats
+
+        without_repeats(readings)
     # Pictures and programs in a folder are nothing to speak of, unless there is nothing else.
     return readings, unreadable if readings else [*unreadable, *passed_over]
+
+
+def _read_recording(
+    raw: RecordingInput, order: int, readings: list[Reading], unreadable: list[Input]
+) -> None:
+    from gpuprobe.recording.evidence import read as read_recording
+
+    try:
+        readings.append(read_recording(raw.file, raw.path, order))
+    except InputUnreadableError as error:
+        unreadable.append(Input(raw.path, "recording", None, 0, (str(error), error.hint)))
 
 
 def join_readings(readings: Sequence[Reading], options: Options) -> list[Timeline]:

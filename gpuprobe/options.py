@@ -21,6 +21,7 @@ class Options:
         boot_time: When the machine booted, ISO 8601; places stamps that count from boot.
         host: Host of the inputs that do not name theirs.
         with_machine: Add this machine's journal and recordings to the given inputs.
+        jit_caches: Folders of JIT caches that are scanned and weighed with the inputs.
         prefilter: Skip lines that cannot matter by a fast first pass. Changes no answer.
     """
 
@@ -32,6 +33,7 @@ class Options:
     boot_time: str | None = None
     host: str | None = None
     with_machine: bool = False
+    jit_caches: tuple[str, ...] = ()
     prefilter: bool = True
 
 

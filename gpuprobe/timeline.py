@@ -28,6 +28,7 @@ from gpuprobe.events import (
     LinkStateReported,
     Setting,
     SlotChanged,
+    SourceChanged,
     SystemDescribed,
     XidReported,
     is_evidence,
@@ -293,7 +294,11 @@ class Timeline:
             event.origin.input
             for event in self.events
             if is_evidence(event)
-            and (event.source == "kernel" or isinstance(event, _KERNEL_EVENTS))
+            and (
+                event.source == "kernel"
+                or isinstance(event, _KERNEL_EVENTS)
+                or (isinstance(event, SourceChanged) and _listens(event))
+            )
         }
         self._kernel_inputs = [
             item.path
@@ -349,6 +354,11 @@ _KERNEL_EVENTS = (
     SlotChanged,
 )
 _KERNEL_FORMATS = frozenset({"dmesg", "dmesg-time", "dmesg-iso", "kmsg", "bug-report"})
+
+
+def _listens(event: SourceChanged) -> bool:
+    """Whether a recording says that it listened to the kernel log, however quiet that was."""
+    return event.name == "kernel-log" and event.what == "started"
 
 
 def _broadcasts(events: Sequence[Event]) -> Iterator[tuple[PciAddress, PciAddress]]:

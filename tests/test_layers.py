@@ -24,9 +24,14 @@ FORBIDDEN = {
     "checks": {"reporters", "cli", "api"},
     "boots": {"reporters", "cli", "api"},
     "boot_history": {"reporters", "cli", "api"},
+    "boot_rows": {"reporters", "cli", "api"},
+    "jitcache": {"timeline", "rules", "verdict", "reporters", "cli", "api"},
     "joining": {"rules", "verdict", "reporters", "cli", "api"},
     "derive": {"timeline", "rules", "verdict", "reporters", "cli", "sources", "live", "api"},
     "live": {"reporters", "cli", "api"},
+    "recording": {"rules", "verdict", "cli", "api"},
+    "inside": {"events", "timeline", "rules", "verdict", "reporters", "cli", "api"},
+    "hook": {"events", "timeline", "rules", "verdict", "cli", "api"},
     "clock_joining": {"timeline", "rules", "verdict", "reporters", "cli", "sources", "api"},
     "boot_numbers": {"timeline", "rules", "verdict", "reporters", "cli", "sources", "api"},
     "timeline": {"rules", "verdict", "reporters", "cli", "sources", "api"},
@@ -48,6 +53,7 @@ ALLOWED_HEAVY = {
     "hyperscan": "sources/",
     "pyudev": "sources/udev.py",
     "pynvml": "live/nvml_child.py",
+    "prometheus_client": "live/metrics.py",
 }
 """Library to where it may be imported."""
 

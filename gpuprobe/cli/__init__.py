@@ -18,10 +18,14 @@ from gpuprobe import __version__
 from gpuprobe.errors import GpuprobeError
 
 COMMANDS = {
+    "run": "Run an engine with the probe beside it: telemetry, verdict, exit code.",
     "diagnose": "Tell from saved logs what failed, and prove it.",
     "watch": "Watch the GPUs and their bus live: power, heat, clocks, links, events.",
+    "release": "Have the probe beside a running engine let go of NVML.",
+    "record": "Record headless beside a server, for days; metrics for Prometheus.",
     "check": "Is this machine fit to run, and would the next loss be provable?",
     "history": "A row a boot: losses, resets, hangs, unclean ends, what changed.",
+    "jitcache": "Find damaged entries of JIT caches, move them aside.",
     "explain": "Say what a code or a verdict kind means, with its source.",
 }
 """Command name to the line that `gpuprobe --help` shows for it."""

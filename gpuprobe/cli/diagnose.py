@@ -60,6 +60,14 @@ def _address(_ctx: click.Context, _param: click.Parameter, value: str | None) ->
 @click.option("--boot-time", metavar="TIME", help="When the machine of the logs booted.")
 @click.option("--host", metavar="NAME", help="Host of inputs that do not name theirs.")
 @click.option("--with-machine", is_flag=True, help="Add this machine's own journal.")
+@click.option(
+    "--jit-cache",
+    "jit_caches",
+    metavar="DIR",
+    multiple=True,
+    type=click.Path(),
+    help="Scan this JIT cache too, for a crash without words; may be repeated.",
+)
 @click.option("--redact", is_flag=True, help="Replace names, addresses, serials and secrets.")
 @click.option("-q", "--quiet", is_flag=True, help="Only the one-sentence verdicts.")
 @click.option("-v", "--verbose", is_flag=True, help="Everything, uncut.")
@@ -83,6 +91,7 @@ def command(
     boot_time: str | None,
     host: str | None,
     with_machine: bool,
+    jit_caches: tuple[str, ...],
     redact: bool,
     quiet: bool,
     verbose: bool,
@@ -106,6 +115,7 @@ def command(
         boot_time=boot_time,
         host=host,
         with_machine=with_machine,
+        jit_caches=jit_caches,
         prefilter=not no_prefilter,
     )
     from gpuprobe.api import diagnose

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 import signal
 import sys
 import threading
@@ -19,7 +21,7 @@ from gpuprobe.identity import PciAddress
 
 if TYPE_CHECKING:
     from gpuprobe.live.board import Board
-    from gpuprobe.live.session import Session
+    from gpuprobe.live.session import Session, Update
 
 FIRST_LOOK_S = 10.0
 """How long a first sign of a GPU is waited for before "there is none"."""
@@ -75,6 +77,20 @@ def parse_addresses(
     show_default=True,
     help="Colour of the screen.",
 )
+@click.option(
+    "--record",
+    metavar="FILE",
+    help="Store all of it in a recording, for diagnose and report; FILE must not exist yet.",
+)
+@click.option("--replay", metavar="FILE", help="Watch a recording instead of this machine.")
+@click.option(
+    "--speed",
+    type=click.FloatRange(0.1, 1000),
+    metavar="X",
+    default=1.0,
+    show_default=True,
+    help="How many times as fast --replay goes.",
+)
 def command(
     rate: float,
     devices: tuple[PciAddress, ...],
@@ -83,6 +99,9 @@ def command(
     format_: str,
     exit_codes: str | None,
     color: str,
+    record: str | None,
+    replay: str | None,
+    speed: float,
 ) -> int:
     """Watch this machine's GPUs and their bus, live.
 
@@ -94,29 +113,49 @@ def command(
     Exit codes: 0 nothing failed while watching, 1 something did, 3 no GPU could be looked at,
     79 a GPU left the bus.
     """
+    from gpuprobe.cli.recording import recording_to, replaying, until_over
     from gpuprobe.live.board import Board
     from gpuprobe.live.session import Session
     from gpuprobe.live.sources import live_sources
 
+    if replay and (record or once or devices):
+        raise click.UsageError("--replay goes without --record, --once and --device")
+    if record and once:
+        raise click.UsageError("--record goes without --once")
     if format_ != "text" and not once:
         raise click.UsageError("--format json goes with --once")
     if exit_codes and not once:
         raise click.UsageError("--exit-codes goes with --once")
     wake = threading.Event()
-    sources = live_sources(rate_hz=rate, devices=devices or None, nvml=not no_nvml, wake=wake)
-    session = Session(sources, devices=devices or None, wake=wake)
+    if replay:
+        session = replaying(replay, speed)
+    else:
+        sources = live_sources(
+            rate_hz=rate,
+            devices=devices or None,
+            nvml=not no_nvml,
+            batch_s=REFRESH_S if sys.stdout.isatty() else LINES_EVERY_S,
+            wake=wake,
+        )
+        session = Session(sources, devices=devices or None, wake=wake)
     board = Board(rate_hz=rate)
-    with _signals(session) as over:
+    with noted_signals(session) as over:
         session.start()
         try:
             if once:
                 return _once(session, board, format_, exit_codes)
-            if not _wait_for_a_gpu(session, board, over):
-                return _nothing_there(board, devices)
-            if sys.stdout.isatty():
-                _screen(session, board, over, colour=wants_colour(color, terminal=True))
-            else:
-                _lines(session, board, over)
+            with recording_to(record, session) as updates:
+                if replay:
+                    updates = until_over(updates, session)
+                if not _wait_for_a_gpu(session, board, over, updates):
+                    return _nothing_there(board, devices)
+                terminal = sys.stdout.isatty()
+                if terminal and os.environ.get("TERM", "dumb") not in ("dumb", "unknown"):
+                    colour = wants_colour(color, terminal=True)
+                    session.poll_s = REFRESH_S
+                    _screen(session, board, over, updates, colour=colour)
+                else:
+                    _lines(session, board, over, updates)
             return session.diagnosis.exit_code if session.diagnosis is not None else 0
         finally:
             for left in session.stop():
@@ -124,16 +163,21 @@ def command(
 
 
 @contextmanager
-def _signals(session: Session) -> Iterator[Callable[[], bool]]:
+def noted_signals(session: Session) -> Iterator[Callable[[], bool]]:
     """Signals as flags that are looked at between two updates; gives "is it over?"."""
     got: set[int] = set()
 
     def note(number: int, _frame: FrameType | None) -> None:
         got.add(number)
+        # In a thread: the lock that waking takes may be held where the signal came.
+        threading.Thread(target=session.nudge, daemon=True).start()
 
     ends = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before: dict[int, Any] = {
-        number: signal.signal(number, note) for number in (*ends, signal.SIGUSR1, signal.SIGUSR2)
+        number: signal.signal(number, note)
+        for number in (*ends, signal.SIGUSR1, signal.SIGUSR2)
+        # nohup stays in force
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN
     }
 
     def over() -> bool:
@@ -167,12 +211,14 @@ def _once(session: Session, board: Board, format_: str, exit_codes: str | None) 
     return translate(report.exit_code, report.answer, exit_codes)
 
 
-def _wait_for_a_gpu(session: Session, board: Board, over: Callable[[], bool]) -> bool:
+def _wait_for_a_gpu(
+    session: Session, board: Board, over: Callable[[], bool], updates: Iterator[Update]
+) -> bool:
     """Whether a GPU came into sight before it is clear that there is none."""
     from gpuprobe.reading import Unavailable
 
     begin = time.monotonic()
-    for update in session.updates():
+    for update in updates:
         board.take(update, session.states)
         if board.rows or over():
             return True
@@ -204,7 +250,9 @@ def _nothing_there(board: Board, devices: tuple[PciAddress, ...]) -> int:
     return 3
 
 
-def _lines(session: Session, board: Board, over: Callable[[], bool]) -> None:
+def _lines(
+    session: Session, board: Board, over: Callable[[], bool], updates: Iterator[Update]
+) -> None:
     """One line a second for each GPU, and each event as it comes."""
     from gpuprobe.reporters.live import LineReporter
 
@@ -214,7 +262,7 @@ def _lines(session: Session, board: Board, over: Callable[[], bool]) -> None:
         _say(line)
     for event in board.events:
         _say(reporter.event(event))
-    for update in session.updates():
+    for update in updates:
         for event in board.take(update, session.states):
             _say(reporter.event(event))
         if update.diagnosis is not None:
@@ -241,7 +289,14 @@ def _say(line: str) -> None:
     sys.stdout.flush()
 
 
-def _screen(session: Session, board: Board, over: Callable[[], bool], *, colour: bool) -> None:
+def _screen(
+    session: Session,
+    board: Board,
+    over: Callable[[], bool],
+    updates: Iterator[Update],
+    *,
+    colour: bool,
+) -> None:
     """The screen, until somebody has seen enough."""
     from rich.console import Console
     from rich.live import Live
@@ -249,6 +304,8 @@ def _screen(session: Session, board: Board, over: Callable[[], bool], *, colour:
     from gpuprobe.cli.keys import reading_keys
     from gpuprobe.reporters.live import LiveScreen
 
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a letter too many must not end the watch
     console = Console(no_color=not colour, highlight=False)
     screen = LiveScreen(board, ascii_only="utf" not in (console.encoding or "").lower())
     paused = False
@@ -257,23 +314,27 @@ def _screen(session: Session, board: Board, over: Callable[[], bool], *, colour:
     def draw() -> Any:
         return screen.render(console.width, console.height, paused=paused)
 
-    with (
-        reading_keys() as keys,
-        Live(draw(), console=console, screen=True, auto_refresh=False) as live,
-    ):
-        for update in session.updates():
-            board.take(update, session.states)
-            pressed = keys.pressed().lower()
-            if "q" in pressed or over():
-                break
-            toggled = pressed.count("p") % 2 == 1
-            paused = paused != toggled
-            # A verdict is shown even where the picture stands still.
-            fresh = toggled or update.diagnosis is not None
-            if fresh or (not paused and time.monotonic() >= due):
-                due = time.monotonic() + REFRESH_S
-                live.update(draw(), refresh=True)
-    _leave(session, colour=colour)
+    try:
+        with (
+            reading_keys() as keys,
+            Live(draw(), console=console, screen=True, auto_refresh=False) as live,
+        ):
+            for update in updates:
+                board.take(update, session.states)
+                pressed = keys.pressed().lower()
+                if "q" in pressed or over():
+                    break
+                toggled = pressed.count("p") % 2 == 1
+                paused = paused != toggled
+                # A verdict is shown even where the picture stands still.
+                fresh = toggled or update.diagnosis is not None
+                if fresh or (not paused and time.monotonic() >= due):
+                    due = time.monotonic() + REFRESH_S
+                    live.update(draw(), refresh=True)
+        _leave(session, colour=colour)
+    except OSError as error:
+        if error.errno != errno.EIO:  # the terminal was closed: nobody is left to show it to
+            raise
 
 
 def _leave(session: Session, *, colour: bool) -> None:

@@ -7,23 +7,57 @@ the diagnosis rests on stays: PCI addresses, Xids, versions, times, figures.
 from __future__ import annotations
 
 import dataclasses
-import ipaddress
 import os
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from datetime import datetime
 from enum import Enum
-from pathlib import Path
-from typing import Any, TypeVar, cast
+from pathlib import Path, PurePath
+from typing import Any, Final, TypeVar, cast
 
 from gpuprobe.diagnosis import Diagnosis
+from gpuprobe.errors import UsageError
 from gpuprobe.identity import PciAddress
 from gpuprobe.reporters import identifying as find
+from gpuprobe.reporters import known_names, secret_shapes, spelled
 
 Value = TypeVar("Value")
 
+KEEPABLE: Final = {
+    "hostnames": "host",
+    "users": "user",
+    "ips": "ip",
+    "macs": "mac",
+    "emails": "email",
+    "serials": "serial",
+    "uuids": "uuid",
+    "ssids": "ssid",
+}
+"""What may be left as it is, by the name that asks for it. Secrets may not."""
+
 _STRUCTURE = frozenset({"format", "score", "type", "rule", "cause", "kind", "weight"})
 """Fields whose text is the program's own, from a closed list."""
+
+_HOSTS = (find.SYSLOG_HOST, find.UNAME, find.HOST_FIELD, find.CLOUD_HOST, find.POD, find.URL_HOST,
+          find.FQDN, find.UNC)  # fmt: skip
+_KEPT = re.compile("\ue000(\\d+)\ue001")
+
+
+def parse_keep(text: str) -> frozenset[str]:
+    """Return the names in a list such as `hostnames,uuids`.
+
+    Raises:
+        UsageError: One of them is not in `KEEPABLE`.
+    """
+    names = [name.strip().lower() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in KEEPABLE:
+            raise UsageError(
+                f"{name!r} cannot be kept",
+                hint=f"Choose from {', '.join(KEEPABLE)}; secrets are always replaced.",
+            )
+    return frozenset(names)
 
 
 class Redactor:
@@ -31,51 +65,63 @@ class Redactor:
 
     Use `diagnosis` for a whole diagnosis or `text` for a single one. Equal things get equal
     pseudonyms for as long as the object lives.
+
+    Args:
+        keep: Names out of `KEEPABLE` of what is left as it is.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, keep: Iterable[str] = ()) -> None:
+        self._keep = {KEEPABLE[name] for name in parse_keep(",".join(keep))}
         self._names: dict[tuple[str, str], str] = {}
         self._numbers: Counter[str] = Counter()
         self._counts: Counter[str] = Counter()
-        self._hosts: dict[str, str] = {}
-        self._users: set[str] = set()
+        self._kept: list[str] = []
+        self._known = known_names.KnownNames()
 
     # --- use ---
 
     def diagnosis(self, diagnosis: Diagnosis) -> Diagnosis:
-        """Return `diagnosis` with every text redacted; hosts and users are looked for first."""
-        for host in (diagnosis, *diagnosis.other_hosts):
-            if host.host:
-                self._add_host(host.host)
-        _walk(diagnosis, self._learn)
+        """Return `diagnosis` with every text redacted; names are looked for everywhere first."""
+        for one in (diagnosis, *diagnosis.other_hosts):
+            if one.host:
+                self._known.add_host(one.host)
+        texts: list[str] = []
+        _walk(diagnosis, lambda text: texts.append(text) or text)
+        self.learn(texts)
         return self._without_names(_walk(diagnosis, self.text))
 
     def _without_names(self, diagnosis: Diagnosis) -> Diagnosis:
         """`Diagnosis.host` holds a name as a whole, which may be too common to find in text."""
         host = diagnosis.host
-        if host and host in self._hosts:
-            host = self._name("host", self._hosts[host])
+        if host and self._known.host(host):
+            host = self._restored(self._host(host))
         others = tuple(self._without_names(other) for other in diagnosis.other_hosts)
         return dataclasses.replace(diagnosis, host=host, other_hosts=others)
 
+    def learn(self, texts: Iterable[str]) -> None:
+        """Look through texts that will be shown, so that what one names is found in the others."""
+        counts = self._counts.copy()
+        for text in dict.fromkeys(texts):
+            self.text(text)
+        self._counts = counts
+
     def text(self, text: str) -> str:
-        """Return `text` redacted."""
-        self._learn(text)
-        text = self._secrets(text)
-        text = find.EMAIL.sub(self._email, text)
-        text = find.LOGIN.sub(self._login, text)
-        text = find.HOME.sub(lambda m: self._user(m[0]), text)
-        text = find.USER.sub(self._in_group("user", self._user), text)
-        text = find.UUID.sub(lambda m: self._name("uuid", m[0].lower()), text)
-        text = find.ID128.sub(lambda m: self._name("uuid", m[0]), text)
-        text = find.MAC.sub(lambda m: self._name("mac", m[0].lower()), text)
-        text = find.DEVICE_SERIAL.sub(self._in_group("serial", self._serial), text)
-        text = find.SERIAL.sub(self._in_group("serial", self._serial), text)
-        text = find.IPV4.sub(self._address, text)
-        text = find.IPV6.sub(self._address, text)
-        text = find.SYSLOG_HOST.sub(self._in_group("host", self._host), text)
-        text = find.HOST_FIELD.sub(self._in_group("host", self._host), text)
-        return self._known_names(text)
+        """Return `text` redacted, also where it is percent-encoded or escaped."""
+        text = spelled.without_colours(text)
+        result = self._replace(text)
+        out, done = [], 0
+        for match in spelled.encoded(result):
+            plain = spelled.percent_decoded(match[0])
+            out += [result[done : match.start()], self._if_found(match[0], plain)]
+            done = match.end()
+        result = "".join([*out, result[done:]])
+        plain = result
+        for _level in range(3):
+            plain, before = spelled.unescaped(plain), plain
+            if plain == before:
+                break
+            result = self._if_found(result, plain)
+        return self._restored(result)
 
     def replaced(self) -> dict[str, int]:
         """Pseudonym to how often it was put in, in the order of first use."""
@@ -89,7 +135,13 @@ class Redactor:
             kind = pseudonym.strip("[]").rsplit("-", 1)[0]
             things[kind] += 1
             times[kind] += number
-        labels = {"ip": "IP address", "mac": "MAC address", "email": "e-mail", "uuid": "UUID"}
+        labels = {
+            "ip": "IP address",
+            "mac": "MAC address",
+            "email": "e-mail",
+            "uuid": "UUID",
+            "ssid": "Wi-Fi name",
+        }
         parts = []
         for kind, number in things.items():
             label = labels.get(kind, kind)
@@ -109,43 +161,63 @@ class Redactor:
         path = output.with_name(f"{output.name}.redaction.txt")
         lines = ["# What stands for what in the report beside this file. Do not pass it on.\n"]
         for (kind, original), pseudonym in self._names.items():
-            shown = "(not kept)" if kind == "secret" else original
-            lines.append(f"{pseudonym}\t{shown}\t{self._counts[pseudonym]}\n")
+            if self._counts[pseudonym]:
+                shown = "(not kept)" if kind == "secret" else " ".join(original.split())
+                lines.append(f"{pseudonym}\t{shown}\t{self._counts[pseudonym]}\n")
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
         with os.fdopen(os.open(path, flags, 0o600), "w", encoding="utf-8", errors="replace") as out:
             os.fchmod(out.fileno(), 0o600)
             out.writelines(lines)
         return path
 
-    # --- what is found before anything is replaced ---
+    # --- a text ---
 
-    def _learn(self, text: str) -> str:
-        for pattern in (find.SYSLOG_HOST, find.HOST_FIELD, find.LOGIN):
+    def _replace(self, text: str) -> str:
+        """Learn the names in `text`, then replace what is found, secrets first."""
+        self._learn(text)
+        text = secret_shapes.replace(text, self._secret)
+        text = find.EMAIL.sub(self._email, text)
+        text = find.LOGIN.sub(self._login, text)
+        text = find.HOME.sub(self._home, text)
+        text = find.USER.sub(self._in_group(self._user, "user"), text)
+        text = find.DOMAIN_USER.sub(self._in_group(self._user, "user"), text)
+        for pattern in (find.GUID, find.DEVICE_SERIAL, find.SERIAL, find.DISK):
+            text = pattern.sub(self._in_group(self._serial, "serial"), text)
+        text = find.UUID.sub(self._uuid, text)
+        text = find.ID128.sub(self._uuid, text)
+        text = find.MAC.sub(self._mac, text)
+        text = find.INTERFACE.sub(self._in_group(lambda mac: self._name("mac", mac), "mac"), text)
+        text = find.SSID.sub(self._ssid, text)
+        for pattern in _HOSTS:
+            text = pattern.sub(self._in_group(self._host, "host"), text)
+        text = find.IPV4.sub(self._address, text)
+        text = find.IPV6.sub(self._address, text)
+        return self._known.sub(text, self._name)
+
+    def _learn(self, text: str) -> None:
+        for pattern in (*_HOSTS, find.LOGIN):
             for match in pattern.finditer(text):
-                self._add_host(match["host"])
-        for pattern in (find.USER, find.LOGIN):
+                self._known.add_host(match["host"])
+        for pattern in (find.USER, find.LOGIN, find.DOMAIN_USER):
             for match in pattern.finditer(text):
-                self._add_user(match["user"])
+                self._known.add_user(match["user"])
         for match in find.HOME.finditer(text):
-            self._add_user(match[0])
-        return text
+            self._known.add_user(match[find.group(match, *_HOME_GROUPS) or 0])
 
-    def _add_host(self, host: str) -> None:
-        host = host.rstrip(".")
-        if host.lower() in find.NO_HOST or find.MARKED.fullmatch(host) or _is_address(host):
-            return
-        short = host.split(".")[0]
-        first = self._hosts.get(short, host)
-        self._hosts.setdefault(host, first)
-        self._hosts.setdefault(short, first)
-
-    def _add_user(self, user: str) -> None:
-        if user.lower() not in find.NO_USER and not find.MARKED.fullmatch(user):
-            self._users.add(user)
+    def _if_found(self, text: str, plain: str) -> str:
+        """`plain` redacted if there is something to redact in it, else `text`."""
+        if plain == text:
+            return text
+        redacted = self._replace(plain)
+        return text if redacted == plain else redacted
 
     # --- replacing ---
 
-    def _name(self, kind: str, original: str) -> str:
+    def _name(self, kind: str, original: str, shown: str = "") -> str:
+        if kind in self._keep:
+            # A mark that no pattern finds, until all of them have passed.
+            self._kept.append(shown or original)
+            return f"\ue000{len(self._kept) - 1}\ue001"
         key = (kind, original)
         if key not in self._names:
             self._numbers[kind] += 1
@@ -155,82 +227,83 @@ class Redactor:
         self._counts[pseudonym] += 1
         return pseudonym
 
-    def _secrets(self, text: str) -> str:
-        for pattern in find.SECRETS:
-            text = pattern.sub(lambda match: self._secret(match, "secret"), text)
-        return find.ASSIGNMENT.sub(self._assigned, text)
+    def _restored(self, text: str) -> str:
+        if "\ue000" not in text:
+            return text
+        kept = self._kept
+        text = _KEPT.sub(lambda m: kept[int(m[1])] if int(m[1]) < len(kept) else m[0], text)
+        self._kept = []
+        return text
 
-    def _assigned(self, match: re.Match[str]) -> str:
-        if not find.SECRET_NAME.fullmatch(match["name"]):
-            return match[0]
-        group = next(name for name in ("double", "single", "bare") if match[name] is not None)
-        return self._secret(match, group)
-
-    def _secret(self, match: re.Match[str], group: str) -> str:
-        value = match[group]
-        number = find.NUMBER.fullmatch(value) and "pass" not in match[0].lower()
-        if number or find.NOT_SECRET.fullmatch(value) or value.startswith("[secret-"):
-            return match[0]
-        return _put(match, group, self._name("secret", value))
+    def _secret(self, secret: str) -> str:
+        secret = secret.strip()
+        self._known.add_secret(secret)
+        return self._name("secret", self._known.spelled(secret))
 
     def _email(self, match: re.Match[str]) -> str:
         if match[1].lower() in find.UNIT_KINDS:
             return match[0]
-        return self._name("email", match[0].lower())
+        return self._name("email", match[0].lower(), match[0])
 
     def _login(self, match: re.Match[str]) -> str:
         return f"{self._user(match['user'])}@{self._host(match['host'])}"
 
+    def _home(self, match: re.Match[str]) -> str:
+        group = find.group(match, *_HOME_GROUPS)
+        assert group is not None
+        text = _put(match, group, self._user(match[group]))
+        return text[2:] if match["initial"] else text
+
     def _user(self, user: str) -> str:
-        if user.lower() in find.NO_USER or find.MARKED.fullmatch(user):
-            return user
-        return self._name("user", user)
+        known = self._known.user(user)
+        return user if known is None else self._name("user", known, user)
 
     def _host(self, host: str) -> str:
-        known = self._hosts.get(host.rstrip("."))
-        return host if known is None else self._name("host", known)
+        known = self._known.host(host)
+        return host if known is None else self._name("host", known, host)
 
     def _serial(self, serial: str) -> str:
-        return serial if find.MARKED.fullmatch(serial) else self._name("serial", serial)
+        if find.MARKED.fullmatch(serial) or secret_shapes.NOT_SECRET.fullmatch(serial):
+            return serial
+        self._known.add_serial(serial)
+        return self._name("serial", serial.upper(), serial)
+
+    def _uuid(self, match: re.Match[str]) -> str:
+        plain = re.sub("[-_]", "", match[0].lower())
+        return match[0] if plain.isdigit() and len(set(plain)) == 1 else self._uuid_of(plain, match)
+
+    def _uuid_of(self, plain: str, match: re.Match[str]) -> str:
+        dashed = "-".join((plain[:8], plain[8:12], plain[12:16], plain[16:20], plain[20:]))
+        return self._name("uuid", dashed, match[0])
+
+    def _mac(self, match: re.Match[str]) -> str:
+        plain = re.sub("[:.-]", "", match[0].lower())
+        if len(set(plain)) == 1:
+            return match[0]
+        return self._name("mac", plain, match[0])
+
+    def _ssid(self, match: re.Match[str]) -> str:
+        group = find.group(match, "quoted", "bare", "spaced")
+        if group is None or find.MARKED.fullmatch(match[group]) or find.MAC.fullmatch(match[group]):
+            return match[0]
+        return _put(match, group, self._name("ssid", match[group]))
 
     def _address(self, match: re.Match[str]) -> str:
         text = match[0]
-        before = match.string[max(0, match.start() - 16) : match.start()]
-        if not _is_address(text) or find.VERSION_BEFORE.search(before):
+        before = match.string[max(0, match.start() - 64) : match.start()]
+        address = find.address(text)
+        if address is None or find.VERSION_BEFORE.search(before):
             return text
-        address = ipaddress.ip_address(text)
-        if address.is_loopback or address.is_unspecified or text == "255.255.255.255":
+        if address.is_loopback or address.is_unspecified or text.startswith("255.255."):
             return text
-        return self._name("ip", str(address))
+        return self._name("ip", str(address), text)
 
     @staticmethod
-    def _in_group(group: str, replace: Callable[[str], str]) -> Callable[[re.Match[str]], str]:
+    def _in_group(replace: Callable[[str], str], group: str) -> Callable[[re.Match[str]], str]:
         return lambda match: _put(match, group, replace(match[group]))
 
-    def _known_names(self, text: str) -> str:
-        """Replace the names that were found anywhere, wherever else they stand as a word."""
-        names = dict.fromkeys(self._hosts, "host") | dict.fromkeys(self._users, "user")
-        names |= {name: kind for kind, name in self._names if kind == "serial"}
-        names = {
-            name: kind
-            for name, kind in names.items()
-            if len(name) > (6 if kind == "serial" else 2)
-            and name.lower() not in find.TOO_COMMON
-            and (kind == "serial" or not name.isdigit())
-        }
-        if not names:
-            return text
-        longest_first = sorted(names, key=len, reverse=True)
-        alternatives = "|".join(map(re.escape, longest_first))
-        pattern = rf"(?<![\w-])(?P<name>{alternatives})(?P<domain>{find.DOMAIN})?(?![\w]|-\w)"
-        replace = {"host": self._host, "user": self._user, "serial": self._serial}
 
-        def put(match: re.Match[str]) -> str:
-            kind = names[match["name"]]
-            rest = "" if kind == "host" else match["domain"] or ""
-            return replace[kind](match["name"]) + rest
-
-        return re.sub(pattern, put, text)
+_HOME_GROUPS = ("user", "windows", "tilde", "dashed")
 
 
 def _put(match: re.Match[str], group: str, text: str) -> str:
@@ -238,26 +311,15 @@ def _put(match: re.Match[str], group: str, text: str) -> str:
     return f"{match[0][:start]}{text}{match[0][end:]}"
 
 
-def _is_address(text: str) -> bool:
-    if ":" in text and text.count(":") < 7 and "::" not in text:
-        return False
-    try:
-        address = ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    # `c10::` and `ad::be` are C++, not addresses.
-    return address.version == 4 or text.count(":") >= 3
-
-
 def _walk(value: Value, change: Callable[[str], str]) -> Value:
     """Return `value` with `change` applied to every text in it that is not structure."""
     result: Any = value
     if isinstance(value, str):
         result = value if isinstance(value, Enum) else change(value)
-    elif isinstance(value, tuple | list):
+    elif isinstance(value, tuple | list | set | frozenset):
         result = type(value)(_walk(item, change) for item in value)
     elif isinstance(value, dict):
-        result = {key: _walk(item, change) for key, item in value.items()}
+        result = {_walk(key, change): _walk(item, change) for key, item in value.items()}
     elif dataclasses.is_dataclass(value) and not isinstance(value, type | PciAddress):
         result = dataclasses.replace(
             value,
@@ -267,4 +329,9 @@ def _walk(value: Value, change: Callable[[str], str]) -> Value:
                 if field.init and field.name not in _STRUCTURE
             },
         )
+    elif isinstance(value, PurePath | bytes | BaseException):
+        # A reporter would write it as a text.
+        result = change(str(value))
+    elif not isinstance(value, int | float | datetime | PciAddress | None):
+        result = change(str(value))
     return cast(Value, result)

@@ -38,11 +38,15 @@ from gpuprobe.lazy_regex import regex
 from gpuprobe.rules import xids
 from gpuprobe.rules.absence import asked_for
 from gpuprobe.rules.base import Finding, Rule, moment, stall_words
+from gpuprobe.rules.elsewhere import is_elsewhere
 from gpuprobe.rules.gpu_hang import API_DRIVERS
 from gpuprobe.timeline import Timeline
 
 DEADLY = frozenset({"worker-exited", "engine-dead", "failed-to-start", "stopping", "cpu-fallback"})
 """Life-cycle words that mean an engine is in trouble."""
+
+ON_REQUEST = frozenset({128 + 1, 128 + 2, 128 + 15})
+"""Exit codes of a program that was told to end by SIGHUP, SIGINT or SIGTERM."""
 
 OPEN_CODES = frozenset({3, 46, 100, 101, 304, 719, 999})
 """CUDA errors that a lost GPU can cause, among other things."""
@@ -82,6 +86,8 @@ def _failures(timeline: Timeline) -> Iterator[tuple[Event, str]]:
                 yield event, stall_words(event)
             case EngineChanged(what=what) if what in DEADLY:
                 yield event, "the engine stopped working"
+            case EngineChanged(what="stopped", code=int(code)) if code and code not in ON_REQUEST:
+                yield event, f"the engine's exit code {code} and no word of why"
             case OtherFailed(what=what, where=where) if where in DISPLAY and WAITS.search(what):
                 yield event, "the display driver waits for the GPU"
             case OtherFailed(what=what) if any(word in what.lower() for word in HARD):
@@ -129,6 +135,8 @@ def find(timeline: Timeline) -> Sequence[Finding]:
         and not asked_for(timeline, event, event.device)
     ]
     failures.extend(_left_over(timeline))
+    own = [pair for pair in failures if not is_elsewhere(timeline, pair[0].device)]
+    failures = own or failures
     prose = _spoken_of(timeline)
     if not failures and not prose:
         return []
@@ -166,6 +174,8 @@ def _summary(timeline: Timeline, root: Event, says: str) -> str:
             + f": the inputs hold {side}CUDA {root.code} “{root.message}”, which a lost GPU and a "
             "fault on a healthy one print alike"
         )
+    if isinstance(root, ProbeStalled):
+        return f"{says[0].upper()}{says[1:]} {moment(root)}; a hang alone does not tell what failed"
     return f"It cannot be told what failed {moment(root)}".rstrip() + f": the inputs hold {says}"
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuprobe.diagnosis import Certainty, Kind, Role
-from gpuprobe.events import CudaFailed, GpuHung, ProcessCrashed
+from gpuprobe.events import CudaFailed, GpuHung, ProcessCrashed, SystemDescribed
 from gpuprobe.rules.base import Finding, Rule, certainty_of, moment
 from gpuprobe.timeline import Timeline
 
@@ -26,7 +26,12 @@ NEAR_S = 300.0
 
 def find(timeline: Timeline) -> Sequence[Finding]:
     """One finding for all crashes."""
-    crashes = [event for event in timeline.of(ProcessCrashed) if not _of_an_error(timeline, event)]
+    strangers = _strangers(timeline)
+    crashes = [
+        event
+        for event in timeline.of(ProcessCrashed)
+        if event.pid not in strangers and not _of_an_error(timeline, event)
+    ]
     if not crashes:
         return []
     hard = [event for event in crashes if event.signal != "SIGABRT"] or crashes
@@ -45,6 +50,12 @@ def find(timeline: Timeline) -> Sequence[Finding]:
     finding.cite(Role.PROOF, hard, f"ended by {root.signal}")
     finding.cite(Role.SUPPORT, crashes)
     return [finding]
+
+
+def _strangers(timeline: Timeline) -> set[int]:
+    """Processes that crashed beside a watched engine and were none of it."""
+    told = (e.value for e in timeline.of(SystemDescribed) if e.key == "stranger-process")
+    return {int(value) for value in told if value.isdecimal()}
 
 
 def _of_an_error(timeline: Timeline, crash: ProcessCrashed) -> bool:

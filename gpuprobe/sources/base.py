@@ -17,6 +17,9 @@ class Source(Protocol):
 
     A source never blocks the caller: what can block has a thread or a process of its own, and
     `poll` takes what has arrived. `start` after `stop` begins anew.
+
+    A source may have an attribute `wake`: None, or a `threading.Event` that somebody gave it before
+    `start`. It sets that when something has arrived, so that whoever polls can sleep.
     """
 
     @property

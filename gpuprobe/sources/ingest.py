@@ -18,7 +18,7 @@ from gpuprobe.events import BootStarted, Event, Setting
 from gpuprobe.sources.framing import peel, peel_lines, sniff
 from gpuprobe.sources.input_kind import is_general_text, is_program_text
 from gpuprobe.sources.lines_around import in_command, in_fence_of_code, in_patch, looks_pasted
-from gpuprobe.sources.needles import LazyMatcher
+from gpuprobe.sources.needles import LazyMatcher, Matcher
 from gpuprobe.sources.record import EVIDENCE_LIMIT, Record, Window
 from gpuprobe.sources.repeats import REPEATS_KEPT, Collector, Repeats
 from gpuprobe.sources.scan import Scan
@@ -67,25 +67,36 @@ class Reading:
         events: Its events in the order of their lines.
         paired: Lines stamped by two clocks, for joining clocks.
         program_text: The input is a program, a patch or a document, not a log.
+        recording: Id of the recording it is, or "". continues: Id of the one that it continues.
+        repeated: Its events, by `id`, that the recording it continues holds too.
     """
 
     input: Input
     events: list[Event]
     paired: list[PairedStamps] = field(default_factory=list)
     program_text: bool = False
+    recording: str = ""
+    continues: str = ""
+    repeated: frozenset[int] = frozenset()
 
 
 class Ingest:
     """Reads one input's scan into events."""
 
-    def __init__(self, path: str, order: int, known_format: str | None = None) -> None:
+    def __init__(
+        self,
+        path: str,
+        order: int,
+        known_format: str | None = None,
+        matcher: Matcher | None = None,
+    ) -> None:
         self._path = path
         self._known_format = known_format
         self._order = order
         self._collector = Collector()
         self._repeats = Repeats(self._collector, path, order)
         self._learns = True
-        self._matcher = LazyMatcher()
+        self._matcher = matcher or LazyMatcher()
         self._pairs: list[PairedStamps] = []
         self._framings: Counter[str] = Counter()
         self._program_text = False

@@ -14,15 +14,16 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gpuprobe.errors import InputUnreadableError
+from gpuprobe.recording.held import is_held
 from gpuprobe.sources import journal_file
 from gpuprobe.sources.archives import BOMBS_LIMIT, ZIP_MAGIC, Member, read_tar, read_zip
 from gpuprobe.sources.folders import refused, walk
 from gpuprobe.sources.lines import strip_controls
 from gpuprobe.sources.magic import HEAD, Kind, identify
-from gpuprobe.sources.raw_input import Input, RawInput, UnreadableInput
+from gpuprobe.sources.raw_input import Input, RawInput, RecordingInput, UnreadableInput
 from gpuprobe.sources.unpack import BLOCK, Blocks, Budget, compression_of, decompress, peek
 
-__all__ = ["Input", "RawInput", "UnreadableInput", "open_inputs"]
+__all__ = ["Input", "RawInput", "RecordingInput", "UnreadableInput", "open_inputs"]
 
 ARCHIVE_DEPTH = 4
 """Archives inside archives, and compressions inside compressions, at most."""
@@ -30,7 +31,7 @@ ARCHIVE_DEPTH = 4
 
 def open_inputs(
     paths: Sequence[str | Path], *, stdin: BinaryIO | None = None
-) -> Iterator[RawInput | UnreadableInput]:
+) -> Iterator[Input]:
     """What there is to read behind these paths, in order; folders sorted by name.
 
     Args:
@@ -131,6 +132,10 @@ def _file(path: str, follow: bool = True) -> Iterator[Input]:
     name = Path(path).name
     if name.endswith((".gpuprobe-wal", ".gpuprobe-shm")):
         return
+    if is_held(Path(path)):
+        # To open and close it here would take its writer's locks away.
+        yield RecordingInput(path, Path(path))
+        return
     try:
         mode = Path(path).stat(follow_symlinks=follow).st_mode
         for test, reason, hint in _SPECIAL:
@@ -156,6 +161,9 @@ def _file(path: str, follow: bool = True) -> Iterator[Input]:
             return
         if kind is Kind.JOURNAL:
             yield _journal_file_input(path, name, path)
+            return
+        if kind is Kind.RECORDING:
+            yield RecordingInput(path, Path(path))
             return
         budget = Budget()
         try:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from gpuprobe.events import Event
 from gpuprobe.sources.ingest import Ingest
-from gpuprobe.sources.needles import NEEDLES
+from gpuprobe.sources.needles import OneByOne
 from gpuprobe.sources.record import Record, Window
 from gpuprobe.sources.repeats import REPEATS_KEPT, Collector
 
@@ -39,7 +39,8 @@ class LineReader:
     """
 
     def __init__(self, path: str, order: int, known_format: str | None = None) -> None:
-        self._ingest = Ingest(path, order, known_format)
+        self._matcher = OneByOne()
+        self._ingest = Ingest(path, order, known_format, self._matcher)
         self._records: list[Record] = []
         self._arrived: list[float] = []
         self._done = 0
@@ -77,8 +78,7 @@ class LineReader:
 
     def _find(self, index: int) -> Sequence[tuple[object, Event]]:
         record = self._records[index]
-        # Needle by needle: kernel lines are few, and an engine for more costs 50 MB.
-        if not any(needle in record.message for needle in NEEDLES):
+        if not self._matcher.present(record.message):
             return ()
         known = self._known.get(record.message)
         if known is not None and known.times >= REPEATS_KEPT:

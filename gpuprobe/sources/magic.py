@@ -23,8 +23,8 @@ class Kind(Enum):
     JOURNAL = ("journal", "", "", False)
     RECORDING = (
         "recording",
-        "recordings are not supported yet",
-        "Give the logs of the same time.",
+        "a recording inside an archive or a pipe",
+        "Unpack it, with its -wal where there is one, and name the file.",
         False,
     )
     DATABASE = ("database", "not text: an SQLite database", "", True)
@@ -87,7 +87,8 @@ def identify(head: bytes, name: str = "") -> Kind:
         name: Its file name, which tells a recording from another database.
     """
     if head.startswith(b"SQLite format 3\x00") or name.endswith(".gpuprobe"):
-        return Kind.RECORDING if name.endswith(".gpuprobe") else Kind.DATABASE
+        ours = name.endswith(".gpuprobe") or head[68:72] == b"GPUB"
+        return Kind.RECORDING if ours else Kind.DATABASE
     if head.startswith(ZIP_MAGIC) or is_tar(head):
         return Kind.ARCHIVE
     for magic, kind in _MAGICS:

@@ -68,7 +68,7 @@ class PlainMatcher:
     """The engine that needs nothing but `re`: about a hundred times slower."""
 
     def __init__(self) -> None:
-        words = _tree(_shortest())
+        words = tree(_shortest())
         self._text = re.compile(words)
         hiding = b"|".join(HIDING)
         self._bytes = re.compile(words.encode("ascii") + b"|" + hiding)
@@ -138,6 +138,18 @@ class HyperscanMatcher:
         return found
 
 
+class OneByOne:
+    """Needle by needle, for lines that come one at a time: they are few, and Hyperscan is 50 MB."""
+
+    def hits(self, data: bytes) -> list[int]:
+        """See `Matcher`: the last place alone, where anything may be."""
+        return [len(data)] if data else []
+
+    def present(self, text: str) -> bool:
+        """See `Matcher`."""
+        return any(map(text.__contains__, NEEDLES))
+
+
 class LazyMatcher:
     """This thread's engine, made when there is enough to look at to be worth it.
 
@@ -204,7 +216,7 @@ def _escaped(needle: str) -> bytes:
     )
 
 
-def _tree(words: Sequence[str]) -> str:
+def tree(words: Sequence[str]) -> str:
     """A pattern for any of the words that tries each first character once."""
     if not words:
         return r"\Z."
@@ -213,7 +225,7 @@ def _tree(words: Sequence[str]) -> str:
     by_start: dict[str, list[str]] = {}
     for word in words:
         by_start.setdefault(word[0], []).append(word[1:])
-    parts = [re.escape(start) + _tree(rest) for start, rest in sorted(by_start.items())]
+    parts = [re.escape(start) + tree(rest) for start, rest in sorted(by_start.items())]
     return parts[0] if len(parts) == 1 else f"(?:{'|'.join(parts)})"
 
 

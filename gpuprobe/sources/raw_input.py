@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import BinaryIO
 
 from gpuprobe.errors import InputUnreadableError
@@ -70,4 +71,16 @@ class UnreadableInput:
     expected: bool = False
 
 
-Input = RawInput | UnreadableInput
+@dataclass(slots=True)
+class RecordingInput:
+    """A recording: a database that is read by its own tables.
+
+    Attributes:
+        path: As reports show it. file: Where it lies.
+    """
+
+    path: str
+    file: Path
+
+
+Input = RawInput | RecordingInput | UnreadableInput

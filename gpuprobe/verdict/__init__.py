@@ -6,6 +6,7 @@ from gpuprobe.diagnosis import Diagnosis, Verdict
 from gpuprobe.rules import RULES
 from gpuprobe.timeline import Timeline
 from gpuprobe.verdict.consequences import add_consequences
+from gpuprobe.verdict.elsewhere import apart
 from gpuprobe.verdict.folding import fold
 from gpuprobe.verdict.ranking import put_history_last, rank
 from gpuprobe.verdict.telling import no_fault, note_later_boot, verdict_of
@@ -13,7 +14,8 @@ from gpuprobe.verdict.telling import no_fault, note_later_boot, verdict_of
 
 def diagnose(timeline: Timeline) -> Diagnosis:
     """The diagnosis of one host's timeline."""
-    findings = [finding for rule in RULES for finding in rule.find(timeline)]
+    found = [finding for rule in RULES for finding in rule.find(timeline)]
+    findings, elsewhere = apart(timeline, found)
     ranked = rank(timeline, findings)
     kept = put_history_last(timeline, fold(timeline, ranked))
     first = next((finding for finding in kept if not finding.never_first), None)
@@ -24,7 +26,8 @@ def diagnose(timeline: Timeline) -> Diagnosis:
         kept.remove(first)
         kept.insert(0, first)
     if kept and first is not None:
-        add_consequences(timeline, kept[0], kept[1:])
+        add_consequences(timeline, kept[0], [*kept[1:], *elsewhere])
         note_later_boot(timeline, kept[0], kept[1:])
+    kept.extend(fold(timeline, rank(timeline, elsewhere)))
     verdicts.extend(verdict_of(timeline, finding, main=i == 0) for i, finding in enumerate(kept))
     return Diagnosis(verdicts=tuple(verdicts), inputs=tuple(timeline.inputs), host=timeline.host)

@@ -22,6 +22,7 @@ from gpuprobe.events import (
     GpuLostReported,
     GpuSampled,
     HostFaulted,
+    HostSampled,
     LinkStateReported,
     LossHinted,
     NvmlReturned,
@@ -100,7 +101,7 @@ def add_consequences(timeline: Timeline, lead: Finding, others: Sequence[Finding
     claimed = {id(event) for finding in (lead, *others) for event in finding.events()}
     loss = lead.kind is Kind.DEVICE_LEFT_BUS
     for event in timeline.events:
-        if isinstance(event, GpuSampled | CountersSampled | PowerSampled):
+        if isinstance(event, GpuSampled | CountersSampled | HostSampled | PowerSampled):
             continue  # thousands of them, and none follows from anything
         if id(event) in claimed or not is_evidence(event):
             continue

@@ -99,6 +99,8 @@ def _cite_folded(timeline: Timeline, cause: Finding, finding: Finding, cited: Ci
 
 def _explains(timeline: Timeline, cause: Finding, finding: Finding) -> bool:
     """Whether `finding` follows from `cause`."""
+    if cause.never_first:
+        return False
     if finding.kind is cause.kind:
         return finding.kind is not Kind.DEVICE_LEFT_BUS and (
             finding.device is None or finding.device == cause.device

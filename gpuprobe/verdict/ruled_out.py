@@ -178,11 +178,12 @@ def not_checked(timeline: Timeline, finding: Finding | None) -> Iterator[NotChec
     if finding is None or finding.kind in (Kind.NO_FAULT, Kind.HOST_OUT_OF_MEMORY):
         return
     if finding.kind is Kind.JIT_CACHE_CORRUPT:
-        yield NotChecked(
-            what="the cache on disk",
-            why="a log shows which read failed, not what the file looks like now: empty or cut",
-            how="find ~/.triton/cache -type f -size 0 -ls",
-        )
+        if not any(item.format == "jit-cache" for item in timeline.inputs):
+            yield NotChecked(
+                what="the cache on disk",
+                why="a log shows which read failed, not what the file looks like now: empty or cut",
+                how="gpuprobe jitcache scan",
+            )
         return
     loss = finding.kind in (Kind.DEVICE_LEFT_BUS, Kind.CANNOT_TELL, Kind.PCIE_LINK_ERRORS)
     if not loss:

@@ -284,16 +284,15 @@ def test_without_an_address_no_command_guesses_one():
 
 def test_values_are_quoted_for_the_shell():
     """A path out of a log cannot start a command of its own."""
-    commands = _commands(Kind.JIT_CACHE_CORRUPT, entry="/tmp/a; rm -rf b", cache_dir="/tmp/c d")
-    assert "mv '/tmp/a; rm -rf b' '/tmp/a; rm -rf b'.aside" in commands
-    assert "find '/tmp/c d' -type f -size 0 -ls" in commands
+    commands = _commands(Kind.JIT_CACHE_CORRUPT, entry="/tmp/a; rm -rf b")
+    assert "gpuprobe jitcache repair '/tmp/a; rm -rf b'" in commands
 
 
 @pytest.mark.parametrize("path", ["/tmp/a\x1b[31m", "/tmp/a\nb", "-rf", ""])
 def test_values_that_cannot_be_shown_are_left_out(path):
     """A value with control characters, or one that reads as an option, fills nothing."""
     assert not any(
-        command.startswith("mv ") for command in _commands(Kind.JIT_CACHE_CORRUPT, entry=path)
+        command.startswith("gpuprobe jitcache repair ") for command in _commands(Kind.JIT_CACHE_CORRUPT, entry=path)
     )
 
 

@@ -24,7 +24,10 @@ ROWS = (
 
 @pytest.fixture(autouse=True)
 def _machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpuprobe.api, "history", lambda: History(ROWS, "device-left-bus"))
+    def history(*, last: int | None = None, progress: object = None) -> History:
+        return History(ROWS[-last:] if last else ROWS, "device-left-bus")
+
+    monkeypatch.setattr(gpuprobe.api, "history", history)
 
 
 @pytest.mark.parametrize(

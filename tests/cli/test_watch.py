@@ -12,6 +12,7 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 import threading
 import time
@@ -170,12 +171,15 @@ def test_nvml_is_let_go_of_and_taken_again(fake: FakeNvml) -> None:
 class Terminal:
     """`gpuprobe watch` on a terminal of its own."""
 
-    def __init__(self, fake: FakeNvml, columns: int = 120) -> None:
+    def __init__(
+        self, fake: FakeNvml, columns: int = 120, *, env: dict[str, str] | None = None
+    ) -> None:
         self.master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
         self.before = termios.tcgetattr(slave)
         self.slave = slave
-        env = {**os.environ, **fake.env, "TERM": "xterm-256color", "PYTHONIOENCODING": "utf-8"}
+        known = {"TERM": "xterm-256color"} | ({"PYTHONIOENCODING": "utf-8"} if env is None else {})
+        env = {**os.environ, **fake.env, **known, **(env or {})}
         env.pop("NO_COLOR", None)
         self.process = subprocess.Popen(
             COMMAND, env=env, stdin=slave, stdout=slave, stderr=slave, close_fds=True
@@ -247,6 +251,54 @@ def test_p_stops_the_picture_alone(fake: FakeNvml, terminal: Terminal) -> None:
     assert hidden
     assert shown
     assert terminal.process.wait(5) == 0
+
+
+@needs_compiler
+def test_a_terminal_that_is_closed_ends_the_watch(fake: FakeNvml) -> None:
+    """As with a window that is shut: no traceback, and the program is gone."""
+    found = Terminal(fake)
+    with tempfile.TemporaryFile() as errors:
+        found.process.kill()
+        found.process.wait(5)
+        found.process = subprocess.Popen(
+            COMMAND,
+            env={**os.environ, **fake.env, "TERM": "xterm"},
+            stdin=found.slave,
+            stdout=found.slave,
+            stderr=errors,
+            start_new_session=True,
+        )
+        assert found.until(lambda text: "210/400 W" in text)
+        os.close(found.slave)
+        os.close(found.master)
+        found.process.send_signal(signal.SIGHUP)
+        found.process.wait(10)
+        errors.seek(0)
+
+        assert b"Traceback" not in errors.read()
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("env", "shown"),
+    [
+        ({"TERM": "dumb"}, "210/400 W, 61"),
+        ({"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, "210/400 W"),
+    ],
+)
+def test_a_terminal_that_can_do_little(
+    fake: FakeNvml, monkeypatch: pytest.MonkeyPatch, env: dict[str, str], shown: str
+) -> None:
+    """Lines where it cannot move its cursor, ASCII where it knows no other letters."""
+    monkeypatch.delenv("PYTHONIOENCODING", raising=False)
+    found = Terminal(fake, env=env)
+    try:
+        assert found.until(lambda text: shown in text), found.text[-2000:]
+        assert "Traceback" not in found.text
+        assert ("\x1b[?1049h" in found.text) == ("TERM" not in env)
+        assert ("\u2026" in found.text) is False
+    finally:
+        found.close()
 
 
 # --- once ------------------------------------------------------------------------------------

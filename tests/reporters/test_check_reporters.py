@@ -121,6 +121,36 @@ def test_the_gravest_status() -> None:
     assert worst([]) is Status.OK
 
 
+def test_of_many_gpus_what_is_well_takes_one_line_each() -> None:
+    """Eight of them fit a screen; what is not well keeps its line, and -v gives all."""
+    seats = [PciAddress(0, bus, 0) for bus in range(1, 9)]
+    found = [
+        one
+        for seat in seats
+        for one in (
+            finding(subject=seat),
+            finding(what="power", text="250 W now", subject=seat),
+            finding(what="ECC", text="0 uncorrectable", subject=seat),
+        )
+    ]
+    found.append(replace(WARNED, subject=seats[3]))
+    of = CheckReport(tuple(found), tuple(CheckedGpu(seat, looked_at=True) for seat in seats))
+
+    text = text_of(of)
+
+    assert text.count("3 checks           Gen4 x16 now; 250 W now\n") == 8
+    assert text.count("x8 of x16") == 1
+    assert "0 uncorrectable" not in text
+    assert text_of(of, verbose=True).count("0 uncorrectable") == 8
+
+
+def test_the_headline_says_which_part_was_not_seen() -> None:
+    """One GPU of two whose driver does not answer is not passed over."""
+    of = CheckReport((finding(),), (CheckedGpu(GPU, looked_at=True), CheckedGpu(OTHER)))
+
+    assert headline(of) == "Nothing is wrong at 1 GPU; 1 GPU could not be looked at."
+
+
 def test_the_page_line_by_line() -> None:
     """Grouped by GPU, the host last; remedies below what needs one."""
     of = report(

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from gpuprobe.diagnosis import Kind, Role, RuledOut, Verdict
-from tests.live_events import PORT, counted, drawn, facts, judged, lost, steady
+from gpuprobe.events import HostSampled
+from tests.live_events import PORT, base, counted, drawn, facts, judged, lost, steady
 
 
 def verdict(*events: Any) -> Verdict:
@@ -153,3 +154,58 @@ def test_other_answers_have_no_such_row() -> None:
     assert found.kind is Kind.PCIE_LINK_ERRORS
     assert none_seen(found) is None
     assert str(PORT) not in found.summary
+
+
+def test_what_held_its_clocks_is_given_as_a_share_of_time() -> None:
+    """At the power limit for a third of the window: normal, said with its share, no precursor."""
+    capped = steady(60, clocks_event_reasons=lambda at: 0x4 if at >= 40 else 0)
+
+    row = none_seen(verdict(*capped, lost(60.05)))
+
+    assert row is not None
+    assert "at its power limit 33 % of the time" in row.why
+    assert row.figures["at_its_power_limit_percent_of_time"] == pytest.approx(33.3)
+
+
+def test_link_changes_and_traffic_are_counted() -> None:
+    """An idle card that lowered its link twice; the most that went over it, both ways."""
+    idle = steady(
+        60,
+        util_percent=0.0,
+        link_gen=lambda at: 1 if 20 <= at < 30 or at >= 50 else 4,
+        rx_bytes_per_s=lambda at: 12.5e9 if at == 7.0 else 1e6,
+        tx_bytes_per_s=2e9,
+    )
+
+    row = none_seen(verdict(*idle, lost(60.05)))
+
+    assert row is not None
+    assert "link Gen1 x16 and Gen4 x16 in 3 changes" in row.why
+    assert "PCIe at most 12.5 GB/s to it and 2 from it" in row.why
+    assert row.figures["link_changes"] == 3
+
+
+def test_traffic_that_nobody_measured_is_not_told() -> None:
+    """No reading of PCIe traffic: no figure of it."""
+    row = none_seen(verdict(*steady(60), lost(60.05)))
+
+    assert row is not None
+    assert "PCIe at most" not in row.why
+
+
+def test_the_hosts_memory_is_told_where_it_was_sampled() -> None:
+    """The least that was available and the highest pressure within the window, not before it."""
+    early, low, last = (
+        HostSampled(
+            **base(at, source="host", device=None),
+            memory_available_bytes=gib << 30,
+            memory_pressure_percent=wait,
+        )
+        for at, gib, wait in ((-200, 1, 90.0), (20, 12, 3.5), (50, 40, 0.0))
+    )
+
+    row = none_seen(verdict(early, low, last, *steady(60), lost(60.05)))
+
+    assert row is not None
+    assert "host memory at least 12 GiB available; memory pressure at most 3.5 %" in row.why
+    assert row.figures["host_available_gib_min"] == 12

@@ -61,9 +61,11 @@ FORMATS = (
     "lspci",
     "bug-report",
     "html",
+    "recording",
     "live",
+    "jit-cache",
 )
-"""Every name that `Record.framing` and `inputs[].format` can have; `live` is no file's."""
+"""Every name that `Record.framing` and `inputs[].format` can have; `live` and `jit-cache` are no file's."""
 
 DEPTH = 6
 """Prefixes taken off one line at most."""

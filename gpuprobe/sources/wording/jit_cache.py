@@ -20,6 +20,10 @@ _KEY = regex(r"(?<![A-Z2-7])(?P<key>[A-Z2-7]{52})(?![A-Z2-7])")
 _PATH = regex(
     r"(?P<path>(?:(?<![\w~/.])~?/|\b[A-Z]:\\)[^\s'\":,;]{0,300}?[A-Z2-7]{52}(?:[/\\][^\s'\":,;)]*)?)"
 )
+_PLACE = regex(
+    r"(?P<path>(?<![\w~/.])~?/[^\s'\":,;]{0,200}?(?:torchinductor_\w+|torch_compile_cache|torch_aot_compile|cached_ops|torch_extensions|\.?deep_gemm|\.tilelang)/[^\s'\":,;)]{1,300})"
+)
+# A file of a cache without keys, as a frame or a message names it.
 _GET_GROUP = regex(r"triton[/\\]runtime[/\\]cache\.py\b.{0,40}?\bget_group\b")
 _METADATA = regex(r"triton[/\\]compiler[/\\]compiler\.py\b.{0,40}?\b__init__\b")
 _AUTOTUNE = regex(r"triton[/\\]runtime[/\\]autotuner\.py\b")
@@ -66,6 +70,14 @@ def _cache_of(lines: list[str]) -> str | None:
     return None
 
 
+def _named_file(lines: list[str]) -> str:
+    for line in lines:
+        place = _PLACE.search(line)
+        if place is not None and "site-packages" not in place["path"]:
+            return place["path"].rstrip(".")
+    return ""
+
+
 def _failed(
     window: Window, cache: str, why: str, *, fatal: bool = True, sure: bool = True, path: str = ""
 ) -> JitCacheFailed:
@@ -78,6 +90,9 @@ def _failed(
             place = _PATH.search(line)
             path = path or (place["path"] if place else "")
             break
+    if not path and cache != "triton":
+        # Frames of generated code stand in the tracebacks of Triton's faults too.
+        path = _named_file(_around(window))
     return JitCacheFailed(
         **window.base(), cache=cache, why=why, path=path, key=key, fatal=fatal, sure=sure
     )

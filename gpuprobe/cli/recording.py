@@ -1,0 +1,70 @@
+"""What `watch` needs to record what it shows, and to show what was recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from gpuprobe.live.session import Session, Update
+    from gpuprobe.recording.writer import Recorder
+
+
+@contextmanager
+def recording_to(file: str | None, session: Session) -> Iterator[Iterator[Update]]:
+    """The session's updates, stored in `file` before they are given on where there is one.
+
+    Raises:
+        RecordingError: The file cannot be made.
+    """
+    if file is None:
+        yield session.updates()
+        return
+    from gpuprobe.recording.about import of_machine
+    from gpuprobe.recording.recorded import describe_sources, recorded
+    from gpuprobe.recording.writer import Recorder
+
+    recorder = Recorder(Path(file), about=of_machine())
+    describe_sources(recorder, session.states)
+    try:
+        yield recorded(session.updates(), recorder)
+    finally:
+        recorder.end("stopped", diagnosis=session.diagnosis)
+        _say(recorder)
+
+
+def _say(recorder: Recorder) -> None:
+    from gpuprobe.reporters.plain import printable
+
+    if recorder.problem is not None:
+        click.echo(f"warning: {printable(recorder.problem)}", err=True)
+    else:
+        click.echo(f"Recorded to {printable(str(recorder.path))}", err=True)
+
+
+def replaying(file: str, speed: float) -> Session:
+    """A session whose one source is a recording.
+
+    Raises:
+        RecordingError: It cannot be read.
+    """
+    from gpuprobe.live.session import Session
+    from gpuprobe.recording.replay import ReplaySource
+
+    # A machine without any device: what is there now has nothing to do with what was recorded.
+    nowhere = Path("/dev/null/nowhere")
+    return Session([ReplaySource(Path(file), speed=speed)], root=nowhere)
+
+
+def until_over(updates: Iterator[Update], session: Session) -> Iterator[Update]:
+    """The updates of a replay, up to its end."""
+    from gpuprobe.recording.replay import ReplaySource
+
+    for update in updates:
+        yield update
+        if all(isinstance(one, ReplaySource) and one.over for one in session.sources):
+            return

@@ -1,0 +1,230 @@
+"""The probe beside an engine: a process of its own, started by the front of `gpuprobe run`.
+
+It may die, hang or be stopped; the engine, its output and its exit code do not depend on it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Final
+
+from gpuprobe.cli.run_settings import Settings
+from gpuprobe.cli.run_words import Words
+from gpuprobe.diagnosis import Verdict
+from gpuprobe.identity import PciAddress
+from gpuprobe.live.container_client import Container, ContainerSearch, container_client
+from gpuprobe.live.doorbell import ANSWER_S, Doorbell
+from gpuprobe.live.engine_gpus import EngineGpus
+from gpuprobe.live.engine_notes import EngineNotes
+from gpuprobe.live.engine_process import EngineSource, Link, descendants, held_in_kernel
+from gpuprobe.live.engine_watch import EngineWatch, Told
+from gpuprobe.live.loss_command import LossCommand
+from gpuprobe.live.session import Session
+from gpuprobe.live.sources import live_sources
+from gpuprobe.recording.recorded import describe_sources, recorded
+from gpuprobe.recording.writer import Recorder
+
+LOST: Final = 79
+"""The exit code when a GPU of the engine left the bus for certain."""
+
+CLOSE_S: Final = 10.0
+"""How long the front is asked to stay while the recording is closed on a slow disk."""
+
+KILLED_S: Final = 2.0
+"""An engine that is still there so long after SIGKILL hangs in the kernel."""
+
+
+class Probe:
+    """Everything that happens beside one engine."""
+
+    def __init__(self, settings: Settings, link: Link) -> None:
+        self.settings = settings
+        self.link = link
+        self.words = Words(quiet=settings.quiet, verbose=settings.verbose, terminal=link.terminal)
+        self.root = Path(settings.root)
+        self.wake = threading.Event()
+        self.recorder = self._open_recorder()
+        self.notes = EngineNotes(5, self.wake)
+        who = Path(settings.argv[0]).name
+        self.engine = EngineSource(link, 6, who=who, wake=self.wake)
+        live = live_sources(
+            rate_hz=settings.rate_hz, nvml=settings.nvml, root=self.root, wake=self.wake
+        )
+        self.session = Session([*live, self.notes, self.engine], root=self.root, wake=self.wake)
+        self.client = container_client(settings.argv)
+        self.search = ContainerSearch(self.client, self._found) if self.client else None
+        named = tuple(PciAddress.parse(device) for device in settings.devices)
+        environment = {} if self.client else os.environ
+        self.gpus = EngineGpus(named, environment, self.root)
+        self.watch = EngineWatch(
+            self.session, self.engine, self.gpus, self.notes, root=self.root, wake=self.wake
+        )
+        self.doorbell = Doorbell(link.front, self._answer)
+        self.loss: Verdict | None = None
+        self.on_loss: LossCommand | None = None
+        self.killed_at: float | None = None
+
+    # --- the run --------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Watch until the engine has ended and everything is told."""
+        self.session.start()
+        self.doorbell.start()
+        threading.Thread(target=self._describe, name="about", daemon=True).start()
+        if self.search is not None:
+            self.search.start()
+        try:
+            for update in recorded(self.session.updates(), self.recorder):
+                told = self.watch.take(update)
+                if self.recorder is not None:
+                    self.words.recording_stopped(self.recorder.problem)
+                if told is not None:
+                    self._tell(told)
+                orphaned = self.engine.relay_gone and self.engine.exit is None
+                if self.watch.over or orphaned or self._is_held():
+                    break
+        finally:
+            self._end()
+
+    def _tell(self, told: Told) -> None:
+        path = None
+        if self.recorder is not None:
+            # On the disk before anybody reads it on a screen.
+            self.recorder.judged(told.diagnosis)
+            path = self.recorder.path
+        ended = str(self.engine.exit or "still running")
+        self.words.verdict(told, ended=ended, recording=path)
+        if told.loss is None or self.loss is not None:
+            return
+        self.loss = told.loss
+        if self.settings.on_loss:
+            self.on_loss = LossCommand(self.settings.on_loss, told.loss, path)
+            self.on_loss.start()
+        grace = self.settings.stop_on_loss_s
+        if grace is not None and not told.ended:
+            self.words.stopping(grace)
+            self.link.stop_engine(grace)
+            self.killed_at = time.monotonic() + grace
+
+    def _is_held(self) -> bool:
+        """Whether the engine outlived SIGKILL, as a process in state D does; it is named then."""
+        if self.killed_at is None or self.engine.exit is not None:
+            return False
+        if time.monotonic() < self.killed_at + KILLED_S:
+            return False
+        found = held_in_kernel(self.engine.process_tree())
+        if found is not None:
+            self.words.held(*found)
+        return found is not None
+
+    def _end(self) -> None:
+        """Close the recording, let the front go, let go of the driver; nothing waits for long."""
+        self.link.busy(CLOSE_S)
+        self.doorbell.stop()
+        ended = self.engine.exit
+        how = "engine-exited" if ended else "device-lost" if self.loss else "relay-gone"
+        if self.recorder is not None:
+            describe_sources(self.recorder, self.session.states)
+            if ended is not None:
+                self.recorder.describe("engine-exit", str(ended))
+            self.recorder.end(how, diagnosis=self.session.diagnosis)
+            self.words.recording_stopped(self.recorder.problem)
+        if self.on_loss is not None:
+            self.link.busy(self.on_loss.left_s + CLOSE_S)
+            self.on_loss.wait()
+            if self.on_loss.problem is not None:
+                self.words.note(f"--on-loss {self.on_loss.problem}")
+        lost = self.loss is not None and not self.settings.keep_exit_code
+        self.link.finish(LOST if lost else None, leave=lost and ended is None)
+        for left in self.session.stop():
+            self.words.note(str(left))
+        if self.search is not None:
+            self.search.stop()
+
+    def _answer(self, word: str) -> str:
+        """What `gpuprobe release` is told."""
+        probe = self.session.nvml
+        if probe is None:
+            return "NVML is not in use"
+        if word == "take":
+            probe.take()
+            return "NVML is taken again"
+        probe.release()
+        until = time.monotonic() + ANSWER_S - 1.0
+        while time.monotonic() < until:
+            states = {state.name: state.what for state in self.session.states}
+            if states.get("nvml") == "released":
+                return "NVML is closed; this probe does not keep the driver from being unloaded"
+            time.sleep(0.05)
+        return "a call into the driver has not returned yet; NVML closes when it does"
+
+    # --- what is recorded about it --------------------------------------------------------
+
+    def _open_recorder(self) -> Recorder | None:
+        from gpuprobe.errors import GpuprobeError
+        from gpuprobe.recording import places
+
+        if self.settings.record is None:
+            return None
+        try:
+            path = Path(self.settings.record) if self.settings.record else places.new_path()
+            recorder = Recorder(path, about={"command": "run"})
+        except (GpuprobeError, OSError) as error:
+            self.words.no_recording(error)
+            return None
+        self.words.recording_to(recorder.path)
+        return recorder
+
+    def _describe(self) -> None:
+        """What takes longer to find out than an engine should wait for."""
+        from gpuprobe.recording import about, places
+
+        if self.recorder is None:
+            return
+        facts = {
+            **about.of_machine(self.root),
+            **about.of_engine(self.settings.argv, os.environ, self.engine.pid),
+        }
+        if self.client is not None:
+            facts["container-client"] = Path(self.client.program).name
+        for key, value in facts.items():
+            self.recorder.describe(key, value)
+        if not self.settings.record:
+            places.make_room()
+
+    def _found(self, container: Container) -> None:
+        """The runtime said which container the command asked for."""
+        from gpuprobe.recording import about
+
+        self.watch.join(lambda: {container.pid, *descendants(container.pid)})
+        if self.recorder is None:
+            return
+        engine = about.of_engine(container.argv, container.environment, None)
+        for key, value in engine.items():
+            self.recorder.describe(f"container-{key}", value)
+        for key in ("name", "image", "digest", "pid"):
+            self.recorder.describe(f"container-{key}", str(getattr(container, key)))
+
+
+def main() -> int:
+    """Run as the probe: settings and the link to the front are the two arguments."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE):
+        # They are for the engine; its end is this process's end.
+        signal.signal(number, signal.SIG_IGN)
+    settings = Settings.from_argument(sys.argv[1])
+    link = Link.from_argument(sys.argv[2])
+    words = Words(quiet=False, verbose=settings.verbose, terminal=link.terminal)
+    try:
+        Probe(settings, link).run()
+    except Exception as error:
+        # Whatever it is, an engine's terminal is no place for a traceback.
+        words.note(f"the probe stopped, the engine goes on: {type(error).__name__}: {error}")
+        if settings.verbose:
+            raise
+        return 1
+    return 0

@@ -1,0 +1,59 @@
+"""What the command line of `gpuprobe run` asks the probe for. Light: the engine waits for it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+_BOOT: Final = (
+    "import sys\n"
+    "sys.path.append(sys.argv.pop(1))\n"
+    "from gpuprobe.cli.run_probe import main\n"
+    "sys.exit(main())"
+)
+"""The package is found where this process has it from, behind everything else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the command line asks for.
+
+    Attributes:
+        argv: The engine's command.
+        record: Where to record; "" for the usual place, None for no recording.
+        devices: The engine's GPUs where the user named them.
+        rate_hz: NVML's fast rate.
+        nvml: False leaves NVML to others.
+        keep_exit_code: Never end with 79.
+        on_loss: A command to start when a GPU of the engine is lost, or "".
+        stop_on_loss_s: Send SIGTERM then, and SIGKILL so much later; None sends nothing.
+        quiet: Only the verdict's sentence. verbose: A line about a clean run, too.
+        root: Where /sys and /proc are looked for.
+    """
+
+    argv: tuple[str, ...]
+    record: str | None = ""
+    devices: tuple[str, ...] = ()
+    rate_hz: float = 10.0
+    nvml: bool = True
+    keep_exit_code: bool = False
+    on_loss: str = ""
+    stop_on_loss_s: float | None = None
+    quiet: bool = False
+    verbose: bool = False
+    root: str = "/"
+
+    def command(self) -> list[str]:
+        """The probe's command line, but for the last argument, which the front puts behind it."""
+        package = str(Path(__file__).parents[2])
+        # -P: a file of the working folder named like a module must not be run.
+        return [sys.executable, "-P", "-c", _BOOT, package, json.dumps(asdict(self))]
+
+    @classmethod
+    def from_argument(cls, text: str) -> Settings:
+        """From the text in `command`."""
+        told = json.loads(text)
+        return cls(**{**told, **{name: tuple(told[name]) for name in ("argv", "devices")}})

@@ -1,0 +1,86 @@
+"""Taking secrets out of command lines and environments before they are stored anywhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from gpuprobe.lazy_regex import regex
+
+MASK: Final = "***"
+
+_WORDS: Final = frozenset(
+    [
+        "accesskey",
+        "apikey",
+        "auth",
+        "authorization",
+        "bearer",
+        "cookie",
+        "credential",
+        "credentials",
+        "key",
+        "passphrase",
+        "passwd",
+        "password",
+        "pat",
+        "pwd",
+        "secret",
+        "secrets",
+        "signature",
+        "token",
+    ]
+)
+"""Parts of a name that speak of a secret; `tokens` and `tokenizer` do not."""
+
+_PARTS = regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_NAMED = regex(r"^(?P<name>-{0,2}[A-Za-z_][\w.-]*)=(?P<value>.+)$", re.DOTALL)
+_INSIDE = regex(
+    r"""(?P<name>[A-Za-z_][\w.-]*)(?P<mark>["']?\s*[:=]\s*["']?)(?P<value>(?!//)[^\s"',;&})\]]+)"""
+)
+_URL = regex(r"(?P<scheme>[A-Za-z][\w+.-]*://)[^/\s@]+@")
+_SHAPES = regex(
+    r"\b(?:hf_\w{16,}|sk-[\w-]{16,}|gh[opsu]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|"
+    r"nvapi-[\w-]{16,}|xox[abprs]-[\w-]{10,}|A[KS]IA[0-9A-Z]{16}|AIza[\w-]{30,}|"
+    r"eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)|(?<=[Bb]earer )[\w.~+/=-]{6,}|(?<=[Bb]asic )[\w+/=]{8,}"
+)
+"""Secrets that tell by their shape what they are."""
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a variable or option of this name holds a secret, as far as its name says."""
+    return any(part.lower() in _WORDS for part in _PARTS.findall(name))
+
+
+def mask_text(text: str) -> str:
+    """A text without credentials in URLs, `name=secret` pairs, and tokens of known shapes."""
+    text = _URL.sub(lambda found: f"{found['scheme']}{MASK}@", text)
+    text = _SHAPES.sub(MASK, text)
+    return _INSIDE.sub(
+        lambda found: (
+            f"{found['name']}{found['mark']}{MASK}" if is_secret_name(found["name"]) else found[0]
+        ),
+        text,
+    )
+
+
+def mask_argv(argv: Sequence[str]) -> list[str]:
+    """A command line in which the values of secret options are masked."""
+    found: list[str] = []
+    hides = False
+    for word in argv:
+        pair = _NAMED.match(word)
+        if hides and not word.startswith("-"):
+            found.append(MASK)
+        elif pair is not None and is_secret_name(pair["name"]):
+            found.append(f"{pair['name']}={MASK}")
+        else:
+            found.append(mask_text(word))
+        # An option may take several values: vLLM's --api-key does.
+        hides = _hides_next(word) or (hides and not word.startswith("-"))
+    return found
+
+
+def _hides_next(word: str) -> bool:
+    return word.startswith("-") and len(word) > 2 and "=" not in word and is_secret_name(word)

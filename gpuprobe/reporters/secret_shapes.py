@@ -1,0 +1,324 @@
+"""Where secrets stand in a text and what they look like. `redact` puts pseudonyms in their place.
+
+A secret is found by the name before it (`--api-key X`, `"password": "X"`), by the way it is handed
+over (`Authorization`, a URL, an option of a known tool), or by its own shape (`hf_...`). Every
+pattern is linear: what repeats is bounded, or nothing that could fail comes after it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Final
+
+from gpuprobe.lazy_regex import regex
+
+Put = Callable[[str], str]
+"""Takes a secret and returns what stands for it."""
+
+
+class Strength(IntEnum):
+    """How much a name says about the value behind it."""
+
+    NONE = 0
+    WEAK = 1  # a secret if it looks random
+    STRONG = 2  # a secret whatever it is
+    PASSWORD = 3  # even if it is a number
+
+
+NOT_SECRET = regex(
+    r"none|null|nil|true|false|yes|no|unset|auto|default|empty|\"\"|''|\*+|x{3,}|\.{2,}|\[?redacted\]?"
+    r"|<[^>]*>|\$\{?\w+\}?|\{\{[^}]*\}\}|%\w|%\(\w+\)s|\{\w*\}|SecretStr\('?\**'?\)?|os\.(?:environ|getenv)\S*"
+    r"|(?:self|args|config|cfg)\.[a-z_.]+|(?:str|int|bool|bytes|optional)(?:\W.*)?|\[secret-\d+\].*",
+    re.IGNORECASE,
+)
+"""Values that are no secret whatever the name before them says; matched whole."""
+
+NUMBER = regex(r"-?(?:0x[0-9a-fA-F]{1,16}|[\d.]{1,12})[a-zA-Z%]{0,2}")
+"""Likewise, except behind a word for a password: counts of tokens are everywhere in an engine."""
+
+# --- names -----------------------------------------------------------------------------------
+
+_PASSWORD: Final = regex(r"pass(?:word|wd|phrase|code)|^pwd$|pwd$|psk$|pincode|dbpass|userpass")
+_STRONG: Final = regex(
+    r"secret|(?:api|access|private|account|auth|signing|encryption|shared|master|session|ssh|storage"
+    r"|license|licence|admin|service|deploy|webhook|subscription|client|wep|privy?|hmac|aes)keys?$"
+    r"|(?:api|access|auth|bearer|refresh|id|hf|hub|huggingface|session|security|csrf|xsrf|bot|oauth"
+    r"|user|app|admin|github|gitlab|slack|wandb|vault|deploy|registry|push|device|jwt|join|bootstrap"
+    r"|upload|login|personal)tokens?$"
+    r"|apikey|accesskey|privatekey|credential|authorization|connection(?:string|str)|^dsn$|sentrydsn"
+    r"|cookie|mnemonic|totp|^otp$|authtoken|sharedaccesssignature|sastoken|xauthtoken|jsessionid"
+    r"|phpsessid|sessionid$|connsid$|clientsecret|keyfiledata|kubeconfigdata|clientkeydata"
+)
+_INNOCENT: Final = frozenset(
+    "added bos cache cached cls count decode dtype eos evict file filename foreign generation group head"
+    " heads id ids image index kv length limit map mask max min name new num pad partition path prefill"
+    " prefix primary proj public reserved sep size sort special stop think tokenizer type unk usage"
+    " value values per sec rate dim len".split()
+)
+"""Parts of a name beside `key` or `token` that speak of something else."""
+
+_PARTS = regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_WEAK: Final = frozenset("auth authtok key keys pass pat sas session sid sig signature token".split())
+
+
+def strength(name: str, before: str = "") -> Strength:
+    """How far a variable, option or field of this name holds a secret.
+
+    Args:
+        name: As it stands, `--api-key`, `HF_TOKEN` or `clientSecret`.
+        before: The character before it; behind `?` or `&` it is a parameter of a URL.
+    """
+    parts = [part.lower() for part in _PARTS.findall(name)]
+    joined = "".join(parts)
+    if joined in ("pwd", "oldpwd"):
+        return Strength.NONE if name.isupper() else Strength.PASSWORD
+    if _PASSWORD.search(joined):
+        return Strength.PASSWORD
+    if _STRONG.search(joined) and not joined.endswith(("name", "file", "path", "id", "ids", "type")):
+        return Strength.STRONG
+    if joined in ("sessionid", "jsessionid", "phpsessid"):
+        return Strength.STRONG
+    if not _WEAK.intersection(parts) or _INNOCENT.intersection(parts):
+        return Strength.NONE
+    if before in ("?", "&") or (name.startswith("--") and parts[-1] in _WEAK - {"session"}):
+        return Strength.STRONG
+    if name.isupper() and parts[-1] in ("key", "token", "pass", "pat", "auth"):
+        return Strength.STRONG
+    return Strength.WEAK
+
+
+def looks_random(value: str, at_least: int) -> bool:
+    """Whether `value` looks made by a machine: long enough, letters and digits, no path or word."""
+    if len(value) < at_least or not any(letter.isdigit() for letter in value):
+        return False
+    if not any(letter.isalpha() for letter in value):
+        return len(value) >= 32
+    return not _NO_RANDOM.fullmatch(value)
+
+
+_NO_RANDOM = regex(
+    r"0x[0-9a-fA-F]{1,16}|[\w.-]*/[\w./-]*[a-z]{3}[\w./-]*|[a-zA-Z]+(?:[_. -][a-zA-Z]+)*[_.-]?\d{1,4}"
+    r"|v?\d+(?:\.\d+)+\S*|[\d:.TZ+-]+|[a-z]+(?:[-_.][a-z0-9]{1,7})+|[A-Za-z_]\w*(?:\.\w+)+"
+    r"|[A-Za-z_]\w{0,40}[(\[].*|\w+::.*"
+)
+"""Addresses, paths, `word_word_12`, versions, times, `torch.float16`, calls."""
+
+# --- `name = value` --------------------------------------------------------------------------
+
+_NAME = regex(
+    r"(?<![\w-])(?P<name>[\w-]{2,80})(?P<close>['\"`]?[\])]?)"
+    r"(?P<mark>[ \t]{0,8}(?::=|=>|==?|:(?!/[/\w])(?!:))|,(?=\s{0,4}[bru]?['\"])|>(?=[^<>\s]{1,500}</)"
+    r"|(?<=['\"]),?\s{1,8}(?=['\"]))"
+)
+_OPTION = regex(
+    r"(?<![\w-])(?P<name>--[A-Za-z][\w-]{1,60})(?:['\"]?,?\s{1,8}[bru]?(?=['\"])|[ \t]*\\?\s{1,12})"
+)
+_BLANK_VALUE = regex(r"[ \t]{0,8}")
+_VALUE = regex(
+    r"\s{0,40}[bruBRU]{0,2}\"(?P<double>(?:[^\"\\\n]|\\.|\n(?!\s*\S+[\"']?\s?[:=]))+)"
+    r"|\s{0,40}[bruBRU]{0,2}'(?P<single>(?:[^'\\\n]|\\.)+)"
+    r"|\s{0,40}[\[(]\s{0,40}(?P<list>[bru]?[\"'][^\])\n]{1,4000})"
+    r"|[ \t]{0,8}(?P<block>[|>][+-]?\n(?:[ \t]+[^\n]*(?:\n|$))+)"
+    r"|[ \t]{0,8}(?P<bare>(?:[^\s\"'`,;&)}\]<>|\\]|\\(?![\"'nrt])"
+    r"|[,;&)}\]<>|](?![\s\"'`,;)}\]<]|$|[\w .-]{1,40}[=:]|\\))+)"
+)
+_UPPER_VALUE = regex(r"(?P<bare>(?:[^\s\"'`\\\0]|\\(?![\"'nrt]))+)")
+"""In an environment nothing but a blank ends a value."""
+
+_REST_OF_LINE = regex(r"(?P<bare>[^\s\"'#\[{|>][^\n\"']*)")
+_ITEM = regex(r"\"([^\"]+)|'([^']+)")
+_ALONE = regex(r"[ \t-]*(?:[\w.]+[ \t]*)?$")
+_FURTHER = regex(r"[ \t]+(?P<bare>[^\s\"'-][^\s\"']*)")
+
+
+def _named(text: str, pattern: re.Pattern[str], put: Put) -> str:
+    """Replace the value behind every name that speaks of a secret."""
+    out: list[str] = []
+    done = at = 0
+    while match := pattern.search(text, at):
+        at = match.end()
+        start = match.start()
+        name = match["name"]
+        strong = strength(name, text[start - 1 : start])
+        if strong is Strength.NONE:
+            # `\nHF_TOKEN=x` in a quoted text: the letter belongs to the escape.
+            inner = name[1:] if text[start - 1 : start] == "\\" and name[0] in "nrt" else ""
+            strong = strength(inner) if inner else Strength.NONE
+        value = _value(text, at, name, strong, start) if strong else None
+        if value is None:
+            continue
+        begin, end, shown = value
+        replaced = _put_value(shown, strong, put, is_list=value[2][:1] in ("'", '"'))
+        out += (text[done:begin], replaced)
+        done = at = end
+        if pattern is _OPTION:
+            # An option may take several values.
+            while (more := _FURTHER.match(text, at)) and looks_random(more["bare"], 8):
+                out.append(text[done : more.start("bare")] + put(more["bare"]))
+                done = at = more.end()
+    return "".join([*out, text[done:]])
+
+
+def _value(
+    text: str, at: int, name: str, strong: Strength, start: int
+) -> tuple[int, int, str] | None:
+    """Where the value behind a name begins and ends, and the value."""
+    value = _VALUE.match(text, at)
+    mark = text[at - 1 : at]
+    if value is None:
+        return None
+    if value["bare"] is not None and mark == "=" and name.isupper():
+        if value.start("bare") > at and text[at - 2] not in " \t":
+            return None  # NAME= is an empty variable
+        value = _UPPER_VALUE.match(text, value.start("bare")) or value
+    elif value["bare"] is not None and mark == ":" and strong is Strength.PASSWORD:
+        line = text.rfind("\n", 0, start) + 1
+        if start - line < 80 and _ALONE.fullmatch(text, line, start):
+            value = _REST_OF_LINE.match(text, value.start("bare")) or value
+    group = value.lastgroup or "bare"
+    return value.start(group), value.end(group), value[group]
+
+
+def _put_value(value: str, strong: Strength, put: Put, *, is_list: bool) -> str:
+    if is_list:
+        return _ITEM.sub(
+            lambda m: m[0][0] + _put_value(m[1] or m[2], strong, put, is_list=False), value
+        )
+    if NOT_SECRET.fullmatch(value):
+        return value
+    if strong is not Strength.PASSWORD and NUMBER.fullmatch(value):
+        return value
+    if strong is Strength.WEAK and not looks_random(value, 12):
+        return value
+    return put(value)
+
+
+# --- how secrets are handed over -------------------------------------------------------------
+
+_Q = r"(?:\\{0,3}['\"])?"
+_MARK = rf"{_Q}\s{{0,4}}[:=,]\s{{0,8}}[bru]?{_Q}"
+_WRAPPED = r"(?:\r?\n[ \t]{0,8}(?=[\w+/=.-]{0,200}\d)[\w+/=.-]{4,200}(?=[\"']?[ \t]*(?:\n|$)))?"
+"""The rest of a token that a terminal broke at its edge: alone on the next line."""
+
+HANDED: Final = (
+    regex(
+        rf"(?i)\b(?:proxy-)?authorization{_MARK}(?:bearer|basic|token|apikey|bot|negotiate|ntlm)\\?\s{{1,8}}"
+        rf"(?P<secret>[^\s'\"\\]+{_WRAPPED})"
+    ),
+    regex(
+        rf"(?i)\b(?:proxy-)?authorization{_MARK}(?!\s*(?:bearer|basic|token|apikey|bot|negotiate|ntlm)\s)"
+        r"(?P<secret>[^\s'\"\\\[][^\n'\"\\]*)"
+    ),
+    regex(rf"(?i)(?<![\w-])(?:set-)?cookie2?{_MARK}(?P<secret>[^\s'\"\\\[][^\n'\"\\]*)"),
+    regex(r"(?i)(?<![\w-])[a-z][a-z0-9+.-]{0,20}://(?P<secret>[^/\s'\"<>@]{0,400}(?:@[^/\s'\"<>@]{1,200}){0,3})(?=@[\w\[.-])"),
+    regex(
+        r"(?i)(?<![\w-])[a-z][a-z0-9+.-]{0,20}://(?P<secret>[^/\s@:'\"]{0,100}:(?!\d{1,5}(?:/|$))[^\s@'\"]{1,200})"
+        r"(?=@[\w\[.-])"
+    ),
+    regex(r"(?i)(?<![\w-])oracle:thin:(?P<secret>[^\s@/]{1,60}/[^\s@]{1,100})(?=@)"),
+    regex(
+        r"(?<![\w-])(?:-u|--user|--proxy-user)(?:=|['\"]?,?\s{1,8})['\"]?(?!\d+:\d+\b)"
+        r"(?P<secret>[^\s:'\"]{1,100}:[^\s'\"]+)"
+    ),
+    regex(r"(?<![\w-])-U\s?['\"]?(?P<secret>[^\s%'\"]{1,60}%[^\s'\"]+)"),
+    regex(
+        r"\b(?:sshpass|mysql\w{0,10}|mariadb[\w-]{0,10}|mongo\w{0,8}|(?:docker|podman|helm registry|oc|az|cf) login"
+        r"|psql|7z[arz]?|clickhouse-client|rabbitmqadmin|nmcli)\b[^\n|]{0,160}?\s-p['\"]?,?\s?['\"]?"
+        r"(?P<secret>[^\s'\"]+)"
+    ),
+    regex(r"\b(?:redis-cli|valkey-cli|keydb-cli)\b[^\n|]{0,160}?\s-a\s?['\"]?(?P<secret>[^\s'\"]+)"),
+    regex(r"\b(?:ldap(?:search|modify|add|delete|whoami))\b[^\n|]{0,160}?\s-w\s?['\"]?(?P<secret>[^\s'\"]+)"),
+    regex(
+        r"\b(?:ipmitool|ipmipower|unzip|zip|sqlcmd|bcp|isql|tsql|racadm)\b[^\n|]{0,160}?\s-[Pp]\s?['\"]?"
+        r"(?P<secret>[^\s'\"]+)"
+    ),
+    regex(r"\bsnmp\w{2,12}\b[^\n|]{0,160}?\s-[cAX]\s?['\"]?(?P<secret>[^\s'\"]+)"),
+    regex(r"(?<![\w:])pass:(?P<secret>[^\s'\"]+)"),
+    regex(r"\b(?:wandb|vault|huggingface-cli|hf auth|hf|ngc|gh auth|comet)\s+login\s+(?!-)['\"]?(?P<secret>[^\s'\"]{8,})"),
+    regex(r"\blogin\s+\S{1,100}\s+password\s+(?P<secret>\S+)"),
+    regex(r"\bIDENTIFIED\s+BY\s+['\"](?P<secret>[^'\"]+)"),
+    regex(r"(?i)\b(?:hooks\.slack\.com/services|discord(?:app)?\.com/api/webhooks|[\w.]{1,60}webhook\.office\.com/webhookb2)/(?P<secret>[\w/@-]{8,})"),
+    regex(r"(?i)\bapi\.telegram\.org/bot(?P<secret>\d{6,}:[\w-]{20,})"),
+)  # fmt: skip
+"""The group `secret` is replaced, what stands before it stays."""
+
+PROSE: Final = regex(
+    r"(?i)\b(?:password|passphrase|passcode|pin|(?:api|access|secret|private|license|account|signing|auth)[ _-]?(?:key|token)"
+    r"|(?:hf|auth|bearer|session|refresh|personal access) token|client secret|bearer|token|secret|credentials?)"
+    r"(?:\s+(?:is|was|provided|given|used|value|set to|of|for\s+\w{1,30}|with))?\s{0,3}[:=]?\s{1,3}['\"`(]?"
+    r"(?P<secret>[^\s'\"`,;()]{6,})"
+)
+"""`Incorrect API key provided: abc123def`; only what looks random."""
+
+SHAPES: Final = (
+    regex(
+        r"-----BEGIN [A-Z0-9 ]{1,60}-----(?P<secret>(?:[^-]|-(?!----)){1,40000})",
+    ),
+    regex(r"---- BEGIN SSH2 [A-Z ]{1,40} ----(?P<secret>(?:[^-]|-(?!---)){1,40000})"),
+    regex(
+        r"(?:ssh-(?:rsa|dss|ed25519)|ecdsa-sha2-nistp\d{3}|sk-[a-z0-9-]{1,30}@openssh\.com)\s{1,4}"
+        r"(?P<secret>AAAA[A-Za-z0-9+/]{16,}={0,2}(?:[ \t]+[\w.+-]{1,64}@[\w.-]{1,100})?)"
+    ),
+    regex(r"\bSHA256:(?P<secret>[A-Za-z0-9+/]{43})(?![A-Za-z0-9+/])"),
+    regex(
+        r"(?<![A-Za-z0-9])(?P<secret>(?:hf_[A-Za-z0-9]{8,}|api_org_[A-Za-z]{16,}|sk-[\w-]{12,}|[rspw]k_(?:live|test)_\w{10,}"
+        r"|gh[pousr]_\w{16,}|github_pat_\w{16,}|gl(?:pat|ptt|dt|rt|cbt|soat|agent)-[\w.-]{12,}|nvapi-[\w-]{12,}"
+        r"|xox[abeprs]-[\w-]{8,}|xapp-[\w-]{10,}|A(?:KIA|SIA|BIA|CCA|ROA|IDA|GPA|NPA)[0-9A-Z]{16}"
+        r"|AIza[\w-]{30,}|ya29\.[\w-]{10,}|GOCSPX-[\w-]{10,}|pypi-[\w-]{16,}|npm_[A-Za-z0-9]{20,}|dckr_pat_[\w-]{8,}"
+        r"|dop_v1_\w{16,}|hv[sbr]\.[\w-]{16,}|s\.[A-Za-z0-9]{24}\b|gsk_\w{16,}|r8_\w{16,}|pplx-\w{16,}|xai-[\w-]{20,}"
+        r"|tgp_v1_[\w-]{16,}|rpa_\w{20,}|co_\w{36,}|fw_\w{20,}|lsv2_\w{16,}|SG\.[\w-]{16,}\.[\w-]{16,}|key-[0-9a-f]{32}"
+        r"|SK[0-9a-f]{32}|AC[0-9a-f]{32}|shp(?:at|ca|pa|ss)_\w{16,}|tskey-[\w-]{10,}|glsa_\w{16,}|eyJrIjoi[\w-]{16,}"
+        r"|dapi[0-9a-f]{32}|sq0\w{3}-[\w-]{16,}|PMAK-[\w-]{20,}|dp\.pt\.\w{16,}|atlasv1\.\w{16,}|\w{14}\.atlasv1\.[\w-]{16,}"
+        r"|NRAK-\w{16,}|ops_eyJ\w{16,}|AGE-SECRET-KEY-1\w{20,}|ATATT\w{16,}|CCIPAT_\w{16,}|cfut_\w{20,}|nvidia-api-\w{12,}"
+        rf"|[\w~-]{{3}}8Q~[\w~.-]{{20,}}){_WRAPPED})"
+    ),
+    regex(
+        r"(?<![A-Za-z0-9])(?P<secret>(?:hf_|sk-|gh[pousr]_|github_pat_|gl(?:pat|ptt)-|A[KS]IA|AIza|nvapi-|xox[abps]-|npm_|pypi-"
+        r"|eyJ)[\w.-]{0,200}\r?\n[ \t]{0,8}(?=[\w+/=.-]{0,200}\d)[\w+/=.-]{4,200}(?=[\"']?[ \t]*(?:\n|$)))"
+    ),
+    regex(rf"(?<![\w-])(?P<secret>eyJ[\w-]{{8,}}(?:\.[\w-]*)+{_WRAPPED})"),
+)  # fmt: skip
+
+_BASE64_LINE = regex(r"(?<![\w+/=.-])(?P<secret>[A-Za-z0-9+/]{40,}={0,2})(?![\w+/=-])")
+"""A line of a key whose first line may not have been quoted; only with all kinds of letters."""
+
+
+def replace(text: str, put: Put) -> str:
+    """Return `text` with `put` applied to every secret in it."""
+
+    def whole(match: re.Match[str]) -> str:
+        secret = match["secret"]
+        if not secret or NOT_SECRET.fullmatch(secret):
+            return match[0]
+        return _in_place(match, put(secret))
+
+    def random(match: re.Match[str]) -> str:
+        secret = match["secret"]
+        if NOT_SECRET.fullmatch(secret) or not looks_random(secret, 10):
+            return match[0]
+        return _in_place(match, put(secret))
+
+    for pattern in SHAPES[:2]:
+        text = pattern.sub(whole, text)
+    for pattern in HANDED:
+        text = pattern.sub(whole, text)
+    text = _named(text, _OPTION, put)
+    text = _named(text, _NAME, put)
+    for pattern in SHAPES[2:]:
+        text = pattern.sub(whole, text)
+    text = PROSE.sub(random, text)
+    return _BASE64_LINE.sub(lambda m: _in_place(m, put(m[1])) if _mixed(m[1]) else m[0], text)
+
+
+def _in_place(match: re.Match[str], secret: str) -> str:
+    start, end = match.start("secret") - match.start(), match.end("secret") - match.start()
+    return f"{match[0][:start]}{secret}{match[0][end:]}"
+
+
+def _mixed(text: str) -> bool:
+    """Base64 of something random: no path of words, no hexadecimal digest."""
+    digits = sum(letter.isdigit() for letter in text)
+    capitals = sum(letter.isupper() for letter in text)
+    return 3 <= digits < len(text) - 6 and 6 <= capitals < len(text) - digits - 5

@@ -1,0 +1,135 @@
+"""A systemd unit's lines in the journal, as they are written.
+
+Needs `journalctl`, and group `systemd-journal` or `adm` for a unit of another user. Sees what the
+service manager says of the unit, so starts and stops are told apart from silence.
+
+Source of the message ids: systemd's src/systemd/sd-messages.h.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from gpuprobe.events import Event
+from gpuprobe.reading import Known, Reason, Unavailable
+from gpuprobe.sources.base import Availability
+from gpuprobe.sources.following import AGAIN_S, Follower, arrived, find_program
+from gpuprobe.sources.framing.json_lines import journal_record
+from gpuprobe.sources.output import Line
+from gpuprobe.sources.threaded import Turn
+
+STARTED: Final = frozenset({"7d4958e842da4a758f6c1cdc7b36dcc5", "39f53479d3a045ac8e11786248231fbf"})
+"""SD_MESSAGE_UNIT_STARTING and SD_MESSAGE_UNIT_STARTED."""
+
+STOPPED: Final = {
+    "7ad2d189f7e94e70a38c781354912448": "ended",
+    "d9b373ed55a64feb8242e02dbe79a49c": "failed",
+}
+"""SD_MESSAGE_UNIT_SUCCESS and SD_MESSAGE_UNIT_FAILURE_RESULT: the unit is down."""
+
+
+class UnitFollower(Follower):
+    """Follows a unit.
+
+    Args:
+        unit: Its name; without a suffix it is a service.
+        order: See `ThreadedSource`.
+        user: The unit of a user's own service manager.
+        journalctl: The program, looked for on the path; None for none.
+        wake: See `Follower`.
+    """
+
+    def __init__(
+        self,
+        unit: str,
+        order: int = 0,
+        *,
+        user: bool = False,
+        journalctl: str | None = "journalctl",
+        wake: threading.Event | None = None,
+    ) -> None:
+        super().__init__(f"unit {unit}", order, wake=wake)
+        self.unit = unit
+        self._user = user
+        self._program = find_program(journalctl) if journalctl else None
+        self._invocation: str | None = None
+        self._cursor: str | None = None
+
+    def available(self) -> Availability:
+        """Whether there is a journal to read."""
+        if self._program is None:
+            return Unavailable(
+                Reason.NOT_THERE,
+                "journalctl is not installed",
+                "Follow the program's log file with --follow-file instead.",
+            )
+        return Known(f"journalctl of {self.unit}")
+
+    def _run(self, turn: Turn) -> None:
+        access = self.available()
+        if isinstance(access, Unavailable):
+            turn.put(self._changed("unavailable", f"{access.detail}. {access.hint}"))
+            return
+        turn.put(self._changed("started", f"following {access.value}"))
+        while not turn.over:
+            # journalctl itself may be restarted; the cursor says where it was.
+            place = f"--after-cursor={self._cursor}" if self._cursor else "--lines=0"
+            unit = f"--{'user-unit' if self._user else 'unit'}={self.unit}"
+            command = [
+                self._program or "journalctl", "--follow", unit, place,
+                "--output=json", "--all", "--no-pager", "--quiet",
+            ]  # fmt: skip
+            code = self._follow_command(turn, command, lambda lines: self._take(turn, lines))
+            if code is not None:
+                turn.put(self._changed("gap", f"journalctl ended with code {code}"))
+                turn.wait(AGAIN_S)
+        self._end(turn)
+
+    def _take(self, turn: Turn, lines: Iterable[bytes]) -> Iterator[Event]:
+        for text in lines:
+            try:
+                fields = json.loads(text)
+            except ValueError:
+                if text.strip():
+                    words = text[:200].decode("utf-8", "replace")
+                    yield self._changed("gap", f"journalctl says: {words}")
+                continue
+            if isinstance(fields, dict):
+                self._note_start(turn, fields)
+                yield from self._line(fields)
+                self._note_stop(turn, fields)
+
+    def _line(self, fields: Mapping[str, Any]) -> Iterator[Event]:
+        found = journal_record(fields, "journal-json")
+        if found is None:
+            return
+        self._cursor = found.ref or self._cursor
+        line = Line(
+            found.rest.encode("utf-8", "replace"),
+            arrived(found.stamp),
+            found.source if found.pid is None else f"{found.source}[{found.pid}]",
+            found.ref,
+        )
+        yield from self._reader.add([line], time.monotonic())
+
+    def _note_start(self, turn: Turn, fields: Mapping[str, Any]) -> None:
+        """A new invocation of the unit: lines from here on are another run's."""
+        found = fields.get("_SYSTEMD_INVOCATION_ID")
+        if str(fields.get("_PID")) == "1" or "UNIT" in fields or "USER_UNIT" in fields:
+            found = fields.get("INVOCATION_ID") or fields.get("USER_INVOCATION_ID")
+        if not isinstance(found, str) or found == self._invocation:
+            return
+        before, self._invocation = self._invocation, found
+        # The first one seen may have run for long, unless it is started just now.
+        if before is not None or fields.get("MESSAGE_ID") in STARTED:
+            self._life(turn, "started", f"{self.unit} started", who=self.unit)
+
+    def _note_stop(self, turn: Turn, fields: Mapping[str, Any]) -> None:
+        how = STOPPED.get(str(fields.get("MESSAGE_ID")))
+        if how is not None:
+            text = str(fields.get("MESSAGE"))
+            self._life(turn, "stopped", f"{self.unit} {how}: {text}", who=self.unit)
