@@ -63,7 +63,7 @@ def diagnose(
     here = machine.kernel_inputs() if options.with_machine or not paths else ()
     readings, unreadable = read(chain(given, here), options, progress=progress)
     if not readings:
-        raise _nothing_read(unreadable, names)
+        raise nothing_read(unreadable, names)
     if options.jit_caches:
         from gpuprobe.jitcache.found import read_caches
 
@@ -73,7 +73,8 @@ def diagnose(
     return _newest_incident(readings, unreadable, options)
 
 
-def _nothing_read(unreadable: Sequence[Input], names: Sequence[str]) -> InputUnreadableError:
+def nothing_read(unreadable: Sequence[Input], names: Sequence[str]) -> InputUnreadableError:
+    """The error for inputs of which none could be read, to be raised."""
     said = "; ".join(f"{item.path}: {' '.join(item.notes)}" for item in unreadable[:3])
     hint = "Give a log file, a folder, an archive, or - for standard input."
     if len(unreadable) > 3:
@@ -187,7 +188,7 @@ def timelines(
     names = list(dict.fromkeys(str(path) for path in paths))
     readings, unreadable = read(open_inputs(names, stdin=stdin), options)
     if not readings:
-        raise _nothing_read(unreadable, names)
+        raise nothing_read(unreadable, names)
     return join_readings(readings, options)
 
 

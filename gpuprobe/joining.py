@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import Final
 
 from gpuprobe.clock_joining import Clocks, parse_time, parse_timezone
 from gpuprobe.diagnosis import Input
@@ -12,12 +13,17 @@ from gpuprobe.events import Event
 from gpuprobe.hosts import group_by_host
 from gpuprobe.identity import PciAddress
 from gpuprobe.options import Options, Progress
+from gpuprobe.same_lines import find_doubles
 from gpuprobe.selection import select
 from gpuprobe.sources.ingest import Ingest, Reading
 from gpuprobe.sources.raw_input import Input as RawOrRecording
-from gpuprobe.sources.raw_input import RecordingInput, UnreadableInput
+from gpuprobe.sources.raw_input import RawInput, RecordingInput, UnreadableInput
 from gpuprobe.sources.scan import scan
 from gpuprobe.timeline import Timeline
+
+BEHIND_LOGS: Final = 1_000_000
+"""Added to the number of an input that is a recording: of one moment, a log's own line is told
+before what a recorder read."""
 
 
 def read(
@@ -50,6 +56,9 @@ def read(
         if isinstance(raw, RecordingInput):
             _read_recording(raw, order, readings, unreadable)
             continue
+        if raw.format == "report":
+            _read_report(raw, order, readings, unreadable)
+            continue
         try:
             scanned = scan(raw, prefilter=options.prefilter, progress=progress)
             reading = Ingest(raw.path, order, raw.format).read(scanned, raw.notes)
@@ -75,25 +84,38 @@ def _read_recording(
     from gpuprobe.recording.evidence import read as read_recording
 
     try:
-        readings.append(read_recording(raw.file, raw.path, order))
+        readings.append(read_recording(raw.file, raw.path, BEHIND_LOGS + order))
     except InputUnreadableError as error:
         unreadable.append(Input(raw.path, "recording", None, 0, (str(error), error.hint)))
 
 
+def _read_report(
+    raw: RawInput, order: int, readings: list[Reading], unreadable: list[Input]
+) -> None:
+    from gpuprobe.report.saved import read as read_report
+
+    try:
+        readings.extend(read_report(raw, order))
+    except InputUnreadableError as error:
+        unreadable.append(Input(raw.path, "text", None, 0, (str(error), error.hint)))
+
+
 def join_readings(readings: Sequence[Reading], options: Options) -> list[Timeline]:
     """One timeline a host, with the clocks of its inputs joined."""
-    events: list[Event] = [event for reading in readings for event in reading.events]
+    ordered = sorted(readings, key=lambda reading: bool(reading.recording))
+    events: list[Event] = [event for reading in ordered for event in reading.events]
     inputs = {reading.input.path: reading.input for reading in readings}
+    doubles, shared = find_doubles(readings)
     groups = group_by_host(events, list(inputs), host=options.host)
     zone = parse_timezone(options.timezone) if options.timezone else None
     boot_time = parse_time(options.boot_time, zone) if options.boot_time else None
     found = []
     for group in groups:
         clocks = Clocks(zone=zone, boot_time=boot_time)
-        pairs = [pair for reading in readings for pair in reading.paired]
+        pairs = [*shared, *(pair for reading in readings for pair in reading.paired)]
         clocks.learn(pairs, group.events)
         timeline = Timeline(
-            events=group.events,
+            events=[event for event in group.events if id(event) not in doubles],
             inputs=[inputs[path] for path in group.paths],
             host=group.name,
             program_text=frozenset(r.input.path for r in readings if r.program_text),

@@ -103,12 +103,15 @@ def command(
     """
     from gpuprobe.live.session import Session
     from gpuprobe.live.sources import live_sources
+    from gpuprobe.recording.due import BATCH_S
     from gpuprobe.recording.places import is_temporary
 
     wake = threading.Event()
     followers = _followers(units, user_units, containers, files, pids, from_start, wake)
     served, endpoint = _serve(metrics)
-    sources = live_sources(rate_hz=rate, devices=devices or None, nvml=not no_nvml, wake=wake)
+    sources = live_sources(
+        rate_hz=rate, devices=devices or None, nvml=not no_nvml, batch_s=BATCH_S, wake=wake
+    )
     session = Session([*sources, *followers], devices=devices or None, wake=wake)
     recorder = _open(file, rate)
     talk = _Talk(format_, quiet=quiet)

@@ -26,6 +26,7 @@ from gpuprobe.live.engine_watch import EngineWatch, Told
 from gpuprobe.live.loss_command import LossCommand
 from gpuprobe.live.session import Session
 from gpuprobe.live.sources import live_sources
+from gpuprobe.recording.due import BATCH_S
 from gpuprobe.recording.recorded import describe_sources, recorded
 from gpuprobe.recording.writer import Recorder
 
@@ -53,7 +54,12 @@ class Probe:
         who = Path(settings.argv[0]).name
         self.engine = EngineSource(link, 6, who=who, wake=self.wake)
         live = live_sources(
-            rate_hz=settings.rate_hz, nvml=settings.nvml, root=self.root, wake=self.wake
+            rate_hz=settings.rate_hz,
+            nvml=settings.nvml,
+            batch_s=BATCH_S,
+            root=self.root,
+            wake=self.wake,
+            kmsg=link.kernel,
         )
         self.session = Session([*live, self.notes, self.engine], root=self.root, wake=self.wake)
         self.client = container_client(settings.argv)

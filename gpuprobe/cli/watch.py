@@ -117,6 +117,7 @@ def command(
     from gpuprobe.live.board import Board
     from gpuprobe.live.session import Session
     from gpuprobe.live.sources import live_sources
+    from gpuprobe.recording.due import BATCH_S
 
     if replay and (record or once or devices):
         raise click.UsageError("--replay goes without --record, --once and --device")
@@ -134,7 +135,7 @@ def command(
             rate_hz=rate,
             devices=devices or None,
             nvml=not no_nvml,
-            batch_s=REFRESH_S if sys.stdout.isatty() else LINES_EVERY_S,
+            batch_s=REFRESH_S if sys.stdout.isatty() else BATCH_S if record else LINES_EVERY_S,
             wake=wake,
         )
         session = Session(sources, devices=devices or None, wake=wake)

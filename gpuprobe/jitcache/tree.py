@@ -11,6 +11,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 
 from gpuprobe.errors import InputUnreadableError
@@ -98,14 +99,18 @@ def open_below(fd: int, parts: tuple[str, ...]) -> int:
 
 
 class Folder:
-    """One open folder of a cache, with the names in it as they were when it was listed."""
+    """One open folder of a cache, with the names in it as they were when first asked for."""
 
     def __init__(self, root: Root, parts: tuple[str, ...], fd: int) -> None:
         self.root = root
         self.parts = parts
         self.fd = fd
-        with os.scandir(fd) as entries:
-            self.items = {entry.name: entry for entry in entries}
+
+    @cached_property
+    def items(self) -> dict[str, os.DirEntry[str]]:
+        """Names in it, listed once and only when asked for: a cache may hold 100,000 folders."""
+        with os.scandir(self.fd) as entries:
+            return {entry.name: entry for entry in entries}
 
     @property
     def name(self) -> str:

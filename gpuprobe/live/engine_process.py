@@ -47,22 +47,37 @@ class Link:
         front: Process id of the front, which is what users and supervisors see.
         terminal: Whether the user's stderr is a terminal. The probe's own is a pipe, which the
             front copies there.
+        kernel: Descriptor of /dev/kmsg, placed where it ended before the engine started; or None.
     """
 
-    def __init__(self, frames: int, control: int, front: int, *, terminal: bool = False) -> None:
+    def __init__(
+        self,
+        frames: int,
+        control: int,
+        front: int,
+        *,
+        terminal: bool = False,
+        kernel: int | None = None,
+    ) -> None:
         self.frames = frames
         self.front = front
         self.terminal = terminal
+        self.kernel = kernel
         self._control = control
-        for descriptor in (frames, control):
+        for descriptor in (frames, control, *((kernel,) if kernel is not None else ())):
             os.set_inheritable(descriptor, False)
 
     @classmethod
     def from_argument(cls, text: str) -> Link:
         """From the argument that the front puts behind the probe's own."""
         told = json.loads(text)
+        kernel = int(told["kernel"])
         return cls(
-            int(told["frames"]), int(told["control"]), int(told["front"]), terminal=told["terminal"]
+            int(told["frames"]),
+            int(told["control"]),
+            int(told["front"]),
+            terminal=told["terminal"],
+            kernel=kernel if kernel >= 0 else None,
         )
 
     def stop_engine(self, grace_s: float) -> bool:

@@ -103,15 +103,18 @@ class Front:
             self._terminal = os.dup(0)
             self._modes = termios.tcgetattr(0)
         self._listen()
-        frames = self._start_relay(engine)
+        kernel = _kernel_log()
+        frames = self._start_relay(engine, kernel)
         first = self._first_word()
         if "started" not in first:
             say(str(first.get("failed", "the relay did not start")))
             return int(first.get("code", CANNOT_START))
         self._pid = int(first["started"])
         self._keyboard = bool(first["keyboard"])
-        self._start_probe(probe, frames)
+        self._start_probe(probe, frames, kernel)
         os.close(frames)
+        if kernel >= 0:
+            os.close(kernel)
         relay_start.close_others(self._given.others)
         replace_with_null(0)
         replace_with_null(1)
@@ -135,7 +138,7 @@ class Front:
     def _note(self, number: int, _frame: object) -> None:
         self._arrived.append(number)
 
-    def _start_relay(self, engine: Sequence[str]) -> int:
+    def _start_relay(self, engine: Sequence[str], kernel: int) -> int:
         """Start the relay; gives the descriptor of the probe's frames."""
         frames, to_probe = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(to_probe, False)
@@ -145,7 +148,8 @@ class Front:
         if self._relay == 0:
             code = CANNOT_START
             with contextlib.suppress(BaseException):
-                for mine in (frames, self._orders, self._news, self._wake_read, self._wake_write):
+                ends = (frames, self._orders, self._news, self._wake_read, self._wake_write)
+                for mine in (*ends, *((kernel,) if kernel >= 0 else ())):
                     os.close(mine)
                 Relay(orders, news, to_probe, self._given).run(engine)
                 code = 0
@@ -161,10 +165,10 @@ class Front:
         poller.poll()
         return receive(self._news) or {}
 
-    def _start_probe(self, probe: Sequence[str], frames: int) -> None:
+    def _start_probe(self, probe: Sequence[str], frames: int, kernel: int) -> None:
         self._words, words = packet_pipe()
         told = {"frames": frames, "control": words, "front": os.getpid()}
-        link = json.dumps({**told, "terminal": os.isatty(2)})
+        link = json.dumps({**told, "terminal": os.isatty(2), "kernel": kernel})
         command = [os.fsencode(argument) for argument in (*probe, link)]
         self._probe = os.fork()
         if self._probe == 0:
@@ -175,7 +179,7 @@ class Front:
                 os.dup2(self._talk.end, 2)
                 for number in self._given.others:
                     os.close(number)
-                for number in (0, 1, frames, words):
+                for number in (0, 1, frames, words, *((kernel,) if kernel >= 0 else ())):
                     os.set_inheritable(number, True)
                 os.execve(command[0], command, self._given.environment)  # noqa: S606 - ours
             os._exit(CANNOT_START)
@@ -311,3 +315,21 @@ class Front:
         with contextlib.suppress(OSError):
             return os.tcgetpgrp(self._terminal) == os.getpgrp()
         return False
+
+
+def _kernel_log() -> int:
+    """The kernel's buffer, placed at its end before the engine starts, or -1.
+
+    The probe needs a moment to start, and a program can fault at once: what the kernel says until
+    then waits behind this place.
+    """
+    try:
+        found = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return -1
+    try:
+        os.lseek(found, 0, os.SEEK_END)
+    except OSError:
+        os.close(found)
+        return -1
+    return found

@@ -55,6 +55,7 @@ def live_sources(
     batch_s: float = 1.0,
     root: Path = ROOT,
     wake: threading.Event | None = None,
+    kmsg: int | None = None,
 ) -> list[Source]:
     """The sources of this machine, the kernel's word first.
 
@@ -65,8 +66,9 @@ def live_sources(
         batch_s: NVML's readings come together after this long at most, seconds.
         root: Where /sys and /proc are looked for.
         wake: See `Source`.
+        kmsg: See `KernelLog`: `opened`.
     """
-    found: list[ThreadedSource | NvmlProbe] = [KernelLog(0, root=root)]
+    found: list[ThreadedSource | NvmlProbe] = [KernelLog(0, root=root, opened=kmsg)]
     if nvml:
         options: dict[str, Any] = {"rate_hz": rate_hz, "batch_s": batch_s}
         found.append(NvmlProbe(devices=devices, root=root, order=1, **options))

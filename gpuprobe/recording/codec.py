@@ -37,7 +37,7 @@ def encode(event: Event) -> dict[str, Any]:
     """Everything of an event but its kind, as what JSON can hold."""
     found: dict[str, Any] = {"origin": _origin(event.origin)}
     if event.stamp is not None:
-        found["stamp"] = _stamp(event.stamp)
+        found["stamp"] = encode_stamp(event.stamp)
     if event.last is not None:
         found["last"] = _origin(event.last)
     for name, value in vars(event).items():
@@ -67,7 +67,7 @@ def decode(kind: str, found: Mapping[str, Any]) -> Event:
         if name in ("origin", "last"):
             values[name] = _origin_of(value)
         elif name == "stamp":
-            values[name] = _stamp_of(value)
+            values[name] = decode_stamp(value)
         elif name in hints:
             values[name] = _typed(value, hints[name], name)
         else:
@@ -111,12 +111,18 @@ def _origin_of(value: Any) -> Origin:
     raise CodecError("an origin is not one")
 
 
-def _stamp(stamp: Stamp) -> list[Any]:
+def encode_stamp(stamp: Stamp) -> list[Any]:
+    """A stamp as what JSON can hold."""
     wall = None if stamp.wall is None else stamp.wall.isoformat()
     return [stamp.raw, stamp.monotonic_s, wall, stamp.year_known, stamp.resolution_s]
 
 
-def _stamp_of(value: Any) -> Stamp:
+def decode_stamp(value: Any) -> Stamp:
+    """The stamp back.
+
+    Raises:
+        CodecError: It is none.
+    """
     match value:
         case [str(raw), monotonic, wall, bool(year), int() | float() as resolution] if isinstance(
             monotonic, int | float | None

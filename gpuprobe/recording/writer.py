@@ -1,6 +1,7 @@
 """The recorder: a thread of its own writes events; the caller never waits for a disk.
 
-One transaction a second, and one at once for what happened; what happens within 50 ms shares one.
+A reading is on the disk a second after it was taken, in about one transaction a second; what
+happened is there at once, and what happens within 50 ms shares a transaction.
 Nothing here raises into the caller once the file is made: what stops the recording is in
 `Recorder.problem`.
 """
@@ -19,8 +20,9 @@ from uuid import uuid4
 
 from gpuprobe import __version__
 from gpuprobe.diagnosis import Diagnosis, Kind
-from gpuprobe.events import Event
+from gpuprobe.events import Event, GpuSampled
 from gpuprobe.recording import faults, next_file, places
+from gpuprobe.recording.due import Due
 from gpuprobe.recording.pending import Pending, Room
 from gpuprobe.recording.rows import Row, Rows, clean, to_ns
 from gpuprobe.recording.store import Store
@@ -47,7 +49,7 @@ class Limits:
         file_bytes: A new file is begun beyond this. log_bytes: Output kept in one file.
         repeat_s: Seconds of evidence that the new file repeats of the one before it.
         total_bytes: All recordings of the folder. keep_days: A fault younger than this is kept.
-        every_s: Seconds between two transactions of samples.
+        every_s: Seconds after which a reading is on the disk, counted from when it was taken.
         room: How much may wait for the disk.
     """
 
@@ -92,6 +94,7 @@ class Recorder:
         self._meta = dict(self._about)
         self._documents: list[Row] = []
         self._changed = threading.Condition()
+        self._due = Due(self._limits.every_s, time.monotonic())
         self._put = 0
         self._written = 0
         self._urgent = False
@@ -153,9 +156,13 @@ class Recorder:
     def _take_in(self, events: Iterable[Event]) -> None:
         if self.problem is not None or self._how is not None:
             return
+        readings = False
         for event in events:
             self._waiting.add(event)
             self._put += 1
+            readings = readings or isinstance(event, GpuSampled)
+        if readings and self._due.heard(time.monotonic()):
+            self._changed.notify_all()
 
     def _wait(self, timeout_s: float) -> bool:
         target = self._put
@@ -175,12 +182,9 @@ class Recorder:
     # --- the thread -------------------------------------------------------------------------
 
     def _run(self) -> None:
-        due = time.monotonic() + self._limits.every_s
         try:
             while self._over is False:
-                self._sleep(due)
-                if time.monotonic() >= due:
-                    due = time.monotonic() + self._limits.every_s
+                self._sleep()
                 self._turn()
         except Exception as error:  # a recorder must never take the program with it
             self._stop(f"{type(error).__name__}: {error}")
@@ -190,12 +194,14 @@ class Recorder:
             with self._changed:
                 self._changed.notify_all()
 
-    def _sleep(self, due: float) -> None:
-        """Until there is something to write at once, or the second is over."""
+    def _sleep(self) -> None:
+        """Until there is something to write at once, or it is time."""
         with self._changed:
-            self._changed.wait_for(
-                lambda: self._urgent or self._how is not None, max(0.0, due - time.monotonic())
-            )
+            while not self._urgent and self._how is None:
+                left = self._due.at - time.monotonic()
+                if left <= 0:
+                    break
+                self._changed.wait(left)
             if self._urgent and self._how is None:
                 # What comes a moment after an event shares a transaction with what follows it.
                 pause = self._urgent_at + TOGETHER_S - time.monotonic()
@@ -210,6 +216,7 @@ class Recorder:
             self._documents = []
             meta, self._meta = self._meta, {}
             urgent, self._urgent = self._urgent, False
+            self._due.written(time.monotonic())
             put, how = self._put, self._how
         if urgent:
             self._urgent_at = time.monotonic()

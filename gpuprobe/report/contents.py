@@ -12,6 +12,11 @@ from gpuprobe.report.telemetry_types import Telemetry
 Audience = Literal["engine", "vendor", "internal"]
 
 
+def plural(number: int, word: str) -> str:
+    """`1 line`, `2,000 lines`."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
 @dataclass(frozen=True, slots=True)
 class Fact:
     """A row of the table of facts.

@@ -40,6 +40,7 @@ BEFORE: Final = timedelta(minutes=10)
 AFTER: Final = timedelta(minutes=1)
 """What lies around the incident and gets narrow buckets."""
 
+MOST_MINUTES: Final = 60 * 24 * 60
 MARKS: Final = 24
 LABEL_LENGTH: Final = 60
 
@@ -190,7 +191,7 @@ def _read(
         return
     edges = list(_edges(tables, last, share, at))
     for (first, begin), (stop, end) in pairwise(edges):
-        for row in _bucket(tables, first, stop - 1, list(devices)):
+        for row in bucket(tables, first, stop - 1, list(devices)):
             device, count, begin_at, end_at, *values = row
             if device not in devices or not isinstance(begin_at, int):
                 continue
@@ -265,7 +266,7 @@ def _moment(tables: Tables, number: int, order: str) -> tuple[float, int] | None
     return None
 
 
-def _bucket(
+def bucket(
     tables: Tables, first: int, last: int, devices: Sequence[int]
 ) -> Iterator[tuple[Any, ...]]:
     """A row a device: its number, how many samples, first and last time, then `_VALUES`."""
@@ -295,6 +296,24 @@ def _shares(masks: Sequence[tuple[int, int]]) -> list[float | None]:
     if not whole:
         return [None] * len(_BITS)
     return [sum(count for mask, count in masks if mask & bit) / whole for bit in _BITS]
+
+
+def minute_edges(tables: Tables) -> list[tuple[int, float]]:
+    """First id and moment of each minute, and the end, by the clock that nobody sets."""
+    last = tables.last_id("samples")
+    if not last or last >= side_tables.LARGEST:
+        return []
+    begin, end = _moment(tables, 1, "ASC"), _moment(tables, last, "DESC")
+    if begin is None or end is None:
+        return []
+    count = max(1, math.ceil((end[0] - begin[0]) / 60.0))
+    found: list[tuple[int, float]] = []
+    for minute in range(min(count, MOST_MINUTES)):
+        moment = begin[0] + 60.0 * minute
+        number = tables.first_id_at("samples", "monotonic_s", moment)
+        if not found or number > found[-1][0]:
+            found.append((number, moment))
+    return [*found, (last + 1, end[0])]
 
 
 def _last(tables: Tables, number: int, at: datetime | None) -> dict[str, float]:

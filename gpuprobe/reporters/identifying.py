@@ -18,7 +18,7 @@ MARKED = regex(r"(?:host|user|ip|mac|email|serial|uuid|ssid)-\d+|\[secret-\d+\]|
 # --- people ----------------------------------------------------------------------------------
 
 EMAIL = regex(
-    r"(?<![\w.+%-])[\w.+%-]{1,64}(?:@|＠|\s?\[at\]\s?)(?:[A-Za-z0-9-]{1,63}\.){1,8}([A-Za-z]{2,24})(?![\w-])"
+    r"(?<![\w.+%-])[\w.+%-]{1,64}(?:@|\s?\[at\]\s?)(?:[A-Za-z0-9-]{1,63}\.){1,8}([A-Za-z]{2,24})(?![\w-])"
 )
 UNIT_KINDS = frozenset({"service", "socket", "slice", "scope", "target", "timer", "mount", "path"})
 """What stands behind the dot in `user@1000.service`, which is no address."""
@@ -36,7 +36,7 @@ HOME = regex(
     rf"|(?<=/scratch/)|(?<=/torchinductor_)|(?<=/pytest-of-)|(?<=/private/home/)|(?<=[a-z]:users/))"
     rf"(?:(?P<initial>\w)/(?=(?P=initial)))?(?P<user>{_FOLDER}+(?:\ [A-Z]{_FOLDER}*(?=[/\\]))?)"
     r"|(?:(?<=\\users\\)|(?<=\\\\users\\\\)|(?<=\\documents and settings\\))(?P<windows>[^\\/:\"<>|\n']{1,64})(?=[\\/\"':]|$|\s)"
-    rf"|(?<=[\s'\"=:(])~(?P<tilde>[a-z_][\w-]{{1,31}})(?=/)"
+    rf"|(?:^|(?<=[\s'\"=:(]))~(?P<tilde>[a-z_][\w-]{{1,31}})(?=/)"
     r"|(?<=[\\/])-(?:home|Users)-(?P<dashed>[a-z][\w.]{1,30})(?=-)"
 )
 """The folder that is named after a person, on Linux, macOS, Windows and in WSL."""
@@ -47,11 +47,14 @@ USER = regex(
     r"|\bfor (?:invalid )?user |\bof user (?=[\w.-]+\.?(?:$|\s?[\n(]))|\b[Ii]nvalid user |\b[ug]id=\d{1,10}\("
     r"|\b(?:Accepted|Failed) \w{1,30}(?:/\w{1,20})? for |\bsudo(?:\[\d+\])?:\s{1,8}(?=[\w.-]+ : )"
     r"|\b(?:CRON|crond)(?:\[\d+\])?: \(|\bsu(?:\[\d+\])?: \(to [\w-]{1,32}\) |\bby (?=[\w.-]{1,32}\(uid=)"
+    r"|\bnew (?:user|group): name=|(?<=\s)(?=[a-z_][\w.-]{1,31}:[\w.-]{1,60}/\d{1,8}\(\d{1,7}M\))"
     r"|/tmp/(?:vllm|ray|triton|tmux|screen)[_-](?=[a-z_][\w.-]{1,30}(?:[/'\"\s]|$))"
     r"|(?:^|\n)[-dl][rwxsStT-]{9}[.+@]?\s{1,4}\d{1,6}\s{1,4}|(?:^|\n)(?=[a-z_][\w.-]{1,31}\+?\s{1,12}\d{1,8}\s{1,6}\d{1,4}\.\d\s{1,6}\d{1,3}\.\d\s))"
-    r"(?P<user>[A-Za-z_][\w.-]{1,31})(?![\w/:\[]|\.\w)"
+    r"(?P<user>[A-Za-z_][\w.-]{1,31})(?![\w/\[]|\.\w)"
 )
-DOMAIN_USER = regex(r"(?<![\w\\/:.-])(?P<domain>[A-Z][A-Z0-9-]{1,14})\\{1,2}(?P<user>[a-z][\w.-]{2,31})(?![\w\\])")
+DOMAIN_USER = regex(
+    r"(?<![\w\\/:.-])(?P<domain>[A-Z][A-Z0-9-]{1,14})\\{1,2}(?P<user>[a-z][\w.-]{2,31})(?![\w\\])"
+)
 """`CORP\\anna`."""
 
 # --- numbers of machines ---------------------------------------------------------------------
@@ -65,7 +68,9 @@ MAC = regex(
     r"|[0-9a-f]{4}\.[0-9a-f]{4}\.[0-9a-f]{4})(?![0-9a-z:.-]|\.\d)"
 )
 INTERFACE = regex(r"(?<![\w])(?:en|wl)x(?P<mac>[0-9a-f]{12})(?!\w)")
-GUID = regex(r"(?i)\b(?:node|port|system|sys[_ ]image|gid)[_ ]?guid['\"]?\s{0,4}[:=]?\s{0,4}['\"]?(?P<serial>(?:0x)?[0-9a-f]{4}:?[0-9a-f]{4}:?[0-9a-f]{4}:?[0-9a-f]{4})")
+GUID = regex(
+    r"(?i)\b(?:node|port|system|sys[_ ]image|gid)[_ ]?guid['\"]?\s{0,4}[:=]?\s{0,4}['\"]?(?P<serial>(?:0x)?[0-9a-f]{4}:?[0-9a-f]{4}:?[0-9a-f]{4}:?[0-9a-f]{4})"
+)
 
 IPV4 = regex(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?!\w|\.\d)")
 IPV6 = regex(r"(?i)(?<![\w:.])(?=[0-9a-f]{0,4}:[0-9a-f]{0,4}:)[0-9a-f:]{3,39}(?![\w:])")
@@ -102,11 +107,14 @@ SYSLOG_HOST = regex(
 """The host field of a line of syslog (both forms) or of `journalctl`."""
 
 HOST_FIELD = regex(
-    r"(?i)(?<![a-z])(?:_?hostname|nodename|host[ _-]?name|host|node[_ ]?name|node_?list|(?:kubernetes|k8s|my)?_?(?:node|pod)(?:[_ ]?name)?(?=['\"]?\s?[=/]\s?['\"]?[a-z][\w.]*-|['\"]\s?:\s?['\"][a-z])"
-    r"|computer ?name|machine[_ ]?name|fqdn|dns ?name|slurmd_nodename|instance(?=['\"]?=)|kubelet(?=,\s)|pod(?=/)|set hostname to|node(?=/))"
-    r"['\"]?\s{0,8}(?:[:=/,]\s{0,8}|(?<=to )|(?<=to))[<'\"]{0,2}(?P<host>[A-Za-z0-9][\w.-]{1,200})"
+    r"(?i)(?<![a-z])(?:_?hostname|nodename|host[ _-]?name|host|node[_ ]?name|node_?list|(?:kubernetes|k8s|my)?_?(?:node|pod)(?:[_ ]?name)?(?=['\"]?\s{0,12}[:=/]\s{0,12}['\"]?[a-z][\w.]{0,60}-[\w-]{0,60}\d|['\"]\s?:\s?['\"][a-z])"
+    r"|computer ?name|machine[_ ]?name|fqdn|dns ?name|slurmd_nodename|instance(?=['\"]?=)|kubelet(?=,\s)|pod(?=/)|set hostname to|node(?=/)"
+    r"|master[_-]addr(?:ess)?|(?:dist-)?init[_-]addr|rdzv[_-]endpoint|coordinator[_-]address|head[_-]node)"
+    r"['\"]?\s{0,8}(?:[:=/,]\s{0,8}|(?<=to )|(?<=to)|(?<=-addr)\s{1,8}|(?<=-endpoint)\s{1,8})[<'\"]{0,2}(?P<host>[A-Za-z0-9][\w.-]{1,200})"
 )
-UNAME = regex(r"(?<![\w-])Linux (?!version )(?P<host>[A-Za-z0-9][\w.-]{0,63}) (?=\d{1,2}\.\d{1,3}[.\w+-]{0,60} #?\d)")
+UNAME = regex(
+    r"(?<![\w-])Linux (?!version )(?P<host>[A-Za-z0-9][\w.-]{0,63}) (?=\d{1,2}\.\d{1,3}[.\w+-]{0,60} #?\d)"
+)
 """`uname -a`."""
 
 POD = regex(
@@ -123,8 +131,17 @@ FQDN = regex(
 )
 """A full name of a machine; where programs have names like it, only with a digit or a dash."""
 
-URL_HOST = regex(r"(?i)(?<=://)(?:[^/\s@'\"]{0,100}@)?(?P<host>[a-z0-9][\w-]{0,62}(?:\.[\w-]{1,63}){0,8})(?![\w@-])")
+URL_HOST = regex(
+    r"(?i)(?<=://)(?:[^/\s@'\"]{0,100}@)?(?P<host>[a-z0-9][\w-]{0,62}(?:\.[\w-]{1,63}){0,8})(?![\w@-])"
+)
 CLOUD_HOST = regex(r"(?<![\w-])(?P<host>ip(?:-\d{1,3}){4}(?:\.[\w-]{1,63}){0,6})(?![\w-])")
+NCCL_HOST = regex(
+    r"(?<![\w:/.-])(?P<host>[A-Za-z][\w.-]{0,100}):\d{1,8}:\d{1,8} \[\d{1,3}\] NCCL"
+    r""
+)
+"""What NCCL puts before each line, and how PyTorch names a peer."""
+
+PEER = regex(r"(?:addresses of \(|\[)(?P<host>[A-Za-z][\w.-]{0,100})(?:, |\]:)(?=\d{2,5}\b)")
 UNC = regex(r"(?<![\w\\:])\\\\(?P<host>[A-Za-z][\w.-]{1,62})(?=\\[\w$])")
 
 DOMAIN: Final = (
@@ -134,13 +151,13 @@ DOMAIN: Final = (
 """What may follow a short host name and belongs to it."""
 
 PUBLIC: Final = regex(
-    r"(?i)(?:.*\.)?(?:github|gitlab|githubusercontent|huggingface|hf|nvidia|pytorch|python|pypi|pythonhosted|kernel|docker|ghcr"
+    r"(?i)(?:github|gitlab|githubusercontent|huggingface|hf|nvidia|pytorch|python|pypi|pythonhosted|kernel|docker|ghcr"
     r"|quay|nvcr|k8s|kubernetes|google|googleapis|openai|anthropic|vllm|sgl-project|ubuntu|debian|redhat|fedoraproject"
     r"|archlinux|readthedocs|stackoverflow|wikipedia|freedesktop|gnu|apache|w3|json-schema|example|amazonaws|cloudflare"
     r"|systemd|slack|discord|discordapp|telegram|office|microsoft|intel|amd|asus|dell|supermicro|anaconda|conda|npmjs"
     r"|schema|tensorflow|jax|nodejs|rust-lang|mozilla|wandb|modelscope|sqlite)\.(?:com|org|io|co|net|ai|dev|cn|dev|app)"
 )
-"""Hosts that everybody knows; they say nothing about who sends a report."""
+"""Domains that everybody knows, the last two parts of a name; they say nothing about who sends a report."""
 
 NO_HOST = frozenset({"localhost", "localhost.localdomain", "none", "null", "kernel", "true", "false", "unknown", "n", "self",
                      "name", "memory", "cpu", "device", "to", "0.0.0.0", "host", "bridge", "auto", "gateway", "numa"})  # fmt: skip
@@ -176,7 +193,9 @@ def address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     return found
 
 
-_SHORT_IPV6 = regex(r"(?i)(?:[23][0-9a-f]{3}|f[cd][0-9a-f]{2}|fe[89ab][0-9a-f])::(?:\d[0-9a-f]{0,3})?")
+_SHORT_IPV6 = regex(
+    r"(?i)(?:[23][0-9a-f]{3}|f[cd][0-9a-f]{2}|fe[89ab][0-9a-f])::(?:\d[0-9a-f]{0,3})?"
+)
 
 
 def group(match: re.Match[str], *names: str) -> str | None:

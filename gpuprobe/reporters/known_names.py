@@ -8,7 +8,9 @@ from collections.abc import Callable
 from gpuprobe.reporters import identifying as find
 from gpuprobe.reporters.secret_shapes import NOT_SECRET, looks_random
 
-_FILE = r"(?=[-_.][\w.-]{0,80}\.(?:log|txt|gz|xz|zst|json|zip|tar|tgz|gpuprobe|html|md|csv|journal))"
+_FILE = (
+    r"(?=[-_.][\w.-]{0,80}\.(?:log|txt|gz|xz|zst|json|zip|tar|tgz|gpuprobe|html|md|csv|journal))"
+)
 _HEX = re.compile(r"[0-9a-fA-F]{8,}")
 
 
@@ -19,15 +21,32 @@ class KnownNames:
         self._hosts: dict[str, str] = {}
         self._users: dict[str, str] = {}
         self._secrets: dict[str, str] = {}
+        self._everywhere: set[str] = set()
         self._serials: set[str] = set()
-        self._pattern: tuple[int, re.Pattern[str] | None, dict[str, tuple[str, str]]] = (0, None, {})
+        self._pattern: tuple[int, re.Pattern[str] | None, dict[str, tuple[str, str]]] = (
+            0,
+            None,
+            {},
+        )
 
-    def add_host(self, host: str) -> None:
-        """Learn a host; its short name is the same host."""
+    def add_host(self, host: str, *, by_address: bool = False) -> None:
+        """Learn a host; its short name is the same host.
+
+        Args:
+            host: Its name, short or full.
+            by_address: It was named as a place to connect to: `api` of `api.example.org` is a word
+                and not looked for, `gpu7` is.
+        """
         host = host.rstrip(".-_").lower()
         short = host.split(".")[0]
         if not _is_host(host, short):
             return
+        counted = any(letter.isdigit() for letter in short)
+        if counted or not by_address:
+            self._everywhere.update((host, short))
+        elif "." in host:
+            self._everywhere.add(host)
+            short = host
         first = self._hosts.get(host) or self._hosts.get(short, host)
         self._hosts.setdefault(host, first)
         if not short.isdigit():
@@ -80,12 +99,22 @@ class KnownNames:
         return pattern.sub(replace, text)
 
     def _compiled(self) -> tuple[re.Pattern[str] | None, dict[str, tuple[str, str]]]:
-        size = len(self._hosts) + len(self._users) + len(self._serials) + len(self._secrets)
+        size = (
+            len(self._hosts)
+            + len(self._everywhere)
+            + len(self._users)
+            + len(self._serials)
+            + len(self._secrets)
+        )
         if size == self._pattern[0]:
             return self._pattern[1], self._pattern[2]
         names = {serial: ("serial", serial.upper()) for serial in self._serials if len(serial) > 6}
         names |= {name: ("user", user) for name, user in self._users.items() if _findable(name)}
-        names |= {name: ("host", host) for name, host in self._hosts.items() if _findable(name)}
+        names |= {
+            name: ("host", host)
+            for name, host in self._hosts.items()
+            if name in self._everywhere and _findable(name)
+        }
         names |= {name: ("secret", secret) for name, secret in self._secrets.items()}
         pattern = None
         if names:
@@ -95,9 +124,7 @@ class KnownNames:
             words = [rf"(?<![^\W_]){_any(loose)}(?![^\W_])"] if loose else []
             words += [rf"(?<![\w-]){_any(strict)}(?:(?![\w-])|{_FILE})"] if strict else []
             # Two groups of one name are not allowed, so that one look covers both.
-            pattern = re.compile(
-                rf"(?i)(?P<name>{'|'.join(words)})(?P<domain>{find.DOMAIN})?"
-            )
+            pattern = re.compile(rf"(?i)(?P<name>{'|'.join(words)})(?P<domain>{find.DOMAIN})?")
         self._pattern = (size, pattern, names)
         return pattern, names
 
@@ -109,9 +136,9 @@ def _any(names: list[str]) -> str:
 def _is_host(host: str, short: str) -> bool:
     if host in find.NO_HOST or short in find.NO_HOST or find.MARKED.fullmatch(short):
         return False
-    if find.PUBLIC.fullmatch(host) or find.address(host) is not None or len(host) < 2:
+    if find.PUBLIC.fullmatch(".".join(host.split(".")[-2:])) or find.address(host) is not None:
         return False
-    return not (host.isdigit() or re.fullmatch(r"v?[\d.]+|0x[0-9a-f]+", host))
+    return len(host) > 1 and not (host.isdigit() or re.fullmatch(r"v?[\d.]+|0x[0-9a-f]+", host))
 
 
 def _findable(name: str) -> bool:

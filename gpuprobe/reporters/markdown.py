@@ -25,7 +25,7 @@ _LIST_MARK = re.compile(r"^(\d*)([-=.)])")
 
 
 @dataclass(frozen=True, slots=True)
-class _Size:
+class Size:
     """How much is shown: rows of each list, characters of each text, verdicts of each host."""
 
     rows: int | None
@@ -33,12 +33,12 @@ class _Size:
     verdicts: int | None
 
 
-_SIZES = (
-    _Size(None, 2000, None),
-    _Size(60, 500, None),
-    _Size(20, 400, 10),
-    _Size(8, 300, 5),
-    _Size(3, 160, 2),
+SIZES = (
+    Size(None, 2000, None),
+    Size(60, 500, None),
+    Size(20, 400, 10),
+    Size(8, 300, 5),
+    Size(3, 160, 2),
 )
 """Tried in order until the document is short enough."""
 
@@ -60,8 +60,8 @@ class MarkdownReporter:
         if redactor is None:
             redactor = Redactor()
             diagnosis = redactor.diagnosis(diagnosis)
-        for size in _SIZES:
-            blocks = list(_Writer(size).document(diagnosis, redactor))
+        for size in SIZES:
+            blocks = list(Writer(size).document(diagnosis, redactor))
             if sum(len(block) + 1 for block in blocks) <= MOST_CHARACTERS:
                 break
         else:
@@ -117,10 +117,10 @@ def fence(text: str, language: str = "") -> str:
     return f"{marks}{language}\n{text}\n{marks}"
 
 
-class _Writer:
+class Writer:
     """The blocks of a document at one size; each block is whole, so that any can be left out."""
 
-    def __init__(self, size: _Size) -> None:
+    def __init__(self, size: Size) -> None:
         self.size = size
 
     def document(self, diagnosis: Diagnosis, redactor: Redactor) -> Iterator[str]:
@@ -167,7 +167,7 @@ class _Writer:
         heading = outline.role_heading(role, evidence)
         if role is Role.PROOF:
             return f"\n### {heading}\n\n" + "\n".join(parts)
-        return _details(heading, "\n".join(parts))
+        return details(heading, "\n".join(parts))
 
     def quote(self, evidence: Evidence) -> str:
         times = f" ({evidence.count:,} times)" if evidence.count > 1 else ""
@@ -190,9 +190,9 @@ class _Writer:
             lines.append(f"| {self.text(cause.cause)} | {self.text(score)} | {' | '.join(cells)} |")
         return f"\n### {outline.CAUSES}\n\n" + "\n".join(lines)
 
-    def next_steps(self, verdict: Verdict) -> Iterator[str]:
+    def next_steps(self, verdict: Verdict, first: int = 1) -> Iterator[str]:
         shown = outline.cut_list(verdict.next_steps, self.size.rows)
-        for number, step in enumerate(shown.head, start=1):
+        for number, step in enumerate(shown.head, start=first):
             kind = self.text(outline.step_kind(step))
             lines = [f"\n**{number}.** *{kind}* — {self.text(step.text)}"]
             terms = outline.step_terms(step)
@@ -213,7 +213,7 @@ class _Writer:
             for item in diagnosis.inputs
         ]
         body = self.table(("Path", "Read as", "Notes"), rows)
-        yield _details(f"{outline.INPUTS} ({len(rows):,})", body)
+        yield details(f"{outline.INPUTS} ({len(rows):,})", body)
 
     def table(self, heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
         shown = outline.cut_list(rows, self.size.rows)
@@ -230,5 +230,6 @@ class _Writer:
         return text if len(text) <= self.size.text else text[: self.size.text - 1] + "…"
 
 
-def _details(summary: str, body: str) -> str:
+def details(summary: str, body: str) -> str:
+    """A body that is shown when its summary is clicked; neither is escaped here."""
     return f"\n<details><summary>{summary}</summary>\n\n{body}\n\n</details>"

@@ -40,7 +40,8 @@ _STRUCTURE = frozenset({"format", "score", "type", "rule", "cause", "kind", "wei
 """Fields whose text is the program's own, from a closed list."""
 
 _HOSTS = (find.SYSLOG_HOST, find.UNAME, find.HOST_FIELD, find.CLOUD_HOST, find.POD, find.URL_HOST,
-          find.FQDN, find.UNC)  # fmt: skip
+          find.FQDN, find.NCCL_HOST, find.PEER, find.UNC)  # fmt: skip
+_ADDRESSES = (find.URL_HOST, find.FQDN)
 _KEPT = re.compile("\ue000(\\d+)\ue001")
 
 
@@ -76,6 +77,7 @@ class Redactor:
         self._numbers: Counter[str] = Counter()
         self._counts: Counter[str] = Counter()
         self._kept: list[str] = []
+        self._learned: set[int] = set()
         self._known = known_names.KnownNames()
 
     # --- use ---
@@ -97,6 +99,11 @@ class Redactor:
             host = self._restored(self._host(host))
         others = tuple(self._without_names(other) for other in diagnosis.other_hosts)
         return dataclasses.replace(diagnosis, host=host, other_hosts=others)
+
+    def host(self, name: str) -> str:
+        """Return a host's whole name redacted, however common a word it is."""
+        self._known.add_host(name)
+        return self._restored(self._host(name)) if self._known.host(name) else name
 
     def learn(self, texts: Iterable[str]) -> None:
         """Look through texts that will be shown, so that what one names is found in the others."""
@@ -176,8 +183,9 @@ class Redactor:
         """Learn the names in `text`, then replace what is found, secrets first."""
         self._learn(text)
         text = secret_shapes.replace(text, self._secret)
-        text = find.EMAIL.sub(self._email, text)
-        text = find.LOGIN.sub(self._login, text)
+        if "@" in text or "[at]" in text:
+            text = find.EMAIL.sub(self._email, text)
+            text = find.LOGIN.sub(self._login, text)
         text = find.HOME.sub(self._home, text)
         text = find.USER.sub(self._in_group(self._user, "user"), text)
         text = find.DOMAIN_USER.sub(self._in_group(self._user, "user"), text)
@@ -195,9 +203,13 @@ class Redactor:
         return self._known.sub(text, self._name)
 
     def _learn(self, text: str) -> None:
+        if hash(text) in self._learned:
+            return
+        self._learned.add(hash(text))
         for pattern in (*_HOSTS, find.LOGIN):
+            by_address = pattern in _ADDRESSES
             for match in pattern.finditer(text):
-                self._known.add_host(match["host"])
+                self._known.add_host(match["host"], by_address=by_address)
         for pattern in (find.USER, find.LOGIN, find.DOMAIN_USER):
             for match in pattern.finditer(text):
                 self._known.add_user(match["user"])

@@ -60,7 +60,9 @@ _INNOCENT: Final = frozenset(
 """Parts of a name beside `key` or `token` that speak of something else."""
 
 _PARTS = regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_WEAK: Final = frozenset("auth authtok key keys pass pat sas session sid sig signature token".split())
+_WEAK: Final = frozenset(
+    "auth authtok key keys pass pat sas session sid sig signature token".split()
+)
 
 
 def strength(name: str, before: str = "") -> Strength:
@@ -76,7 +78,9 @@ def strength(name: str, before: str = "") -> Strength:
         return Strength.NONE if name.isupper() else Strength.PASSWORD
     if _PASSWORD.search(joined):
         return Strength.PASSWORD
-    if _STRONG.search(joined) and not joined.endswith(("name", "file", "path", "id", "ids", "type")):
+    if _STRONG.search(joined) and not joined.endswith(
+        ("name", "file", "path", "id", "ids", "type")
+    ):
         return Strength.STRONG
     if joined in ("sessionid", "jsessionid", "phpsessid"):
         return Strength.STRONG
@@ -95,7 +99,7 @@ def looks_random(value: str, at_least: int) -> bool:
         return False
     if not any(letter.isalpha() for letter in value):
         return len(value) >= 32
-    return not _NO_RANDOM.fullmatch(value)
+    return len(value) > 200 or not _NO_RANDOM.fullmatch(value)
 
 
 _NO_RANDOM = regex(
@@ -109,13 +113,12 @@ _NO_RANDOM = regex(
 
 _NAME = regex(
     r"(?<![\w-])(?P<name>[\w-]{2,80})(?P<close>['\"`]?[\])]?)"
-    r"(?P<mark>[ \t]{0,8}(?::=|=>|==?|:(?!/[/\w])(?!:))|,(?=\s{0,4}[bru]?['\"])|>(?=[^<>\s]{1,500}</)"
-    r"|(?<=['\"]),?\s{1,8}(?=['\"]))"
+    r"(?P<mark>[ \t]{0,8}(?::=|=>|==?|:(?!/[/\w])(?!:))|,(?=\s{0,4}[bru]?(?:\"[^\"\n]{1,4000}\"|'[^'\n]{1,4000}')\s{0,4}[)\]])|>(?=[^<>\s]{1,500}</)"
+    r"|(?<=['\"])\s{1,8}(?=['\"]))"
 )
 _OPTION = regex(
     r"(?<![\w-])(?P<name>--[A-Za-z][\w-]{1,60})(?:['\"]?,?\s{1,8}[bru]?(?=['\"])|[ \t]*\\?\s{1,12})"
 )
-_BLANK_VALUE = regex(r"[ \t]{0,8}")
 _VALUE = regex(
     r"\s{0,40}[bruBRU]{0,2}\"(?P<double>(?:[^\"\\\n]|\\.|\n(?!\s*\S+[\"']?\s?[:=]))+)"
     r"|\s{0,40}[bruBRU]{0,2}'(?P<single>(?:[^'\\\n]|\\.)+)"
@@ -174,18 +177,16 @@ def _value(
             return None  # NAME= is an empty variable
         value = _UPPER_VALUE.match(text, value.start("bare")) or value
     elif value["bare"] is not None and mark == ":" and strong is Strength.PASSWORD:
-        line = text.rfind("\n", 0, start) + 1
+        line = text.rfind("\n", max(0, start - 80), start) + 1
         if start - line < 80 and _ALONE.fullmatch(text, line, start):
             value = _REST_OF_LINE.match(text, value.start("bare")) or value
     group = value.lastgroup or "bare"
     return value.start(group), value.end(group), value[group]
 
 
-def _put_value(value: str, strong: Strength, put: Put, *, is_list: bool) -> str:
+def _put_value(value: str, strong: Strength, put: Put, *, is_list: bool = False) -> str:
     if is_list:
-        return _ITEM.sub(
-            lambda m: m[0][0] + _put_value(m[1] or m[2], strong, put, is_list=False), value
-        )
+        return _ITEM.sub(lambda m: m[0][0] + _put_value(m[1] or m[2], strong, put), value)
     if NOT_SECRET.fullmatch(value):
         return value
     if strong is not Strength.PASSWORD and NUMBER.fullmatch(value):
@@ -235,6 +236,8 @@ HANDED: Final = (
         r"(?P<secret>[^\s'\"]+)"
     ),
     regex(r"\bsnmp\w{2,12}\b[^\n|]{0,160}?\s-[cAX]\s?['\"]?(?P<secret>[^\s'\"]+)"),
+    regex(r"\b(?:auth=|Http\w{0,10}Auth|HTTP\w{0,10}Auth)\(\s?['\"][^'\"\n]{0,100}['\"],\s?['\"](?P<secret>[^'\"\n]+)"),
+    regex(r"(?<![\w/@.-])[\w.-]{1,60}:(?P<secret>[^\s:@/'\"]{3,200})(?=@[\w-]{1,60}\.[\w-])"),
     regex(r"(?<![\w:])pass:(?P<secret>[^\s'\"]+)"),
     regex(r"\b(?:wandb|vault|huggingface-cli|hf auth|hf|ngc|gh auth|comet)\s+login\s+(?!-)['\"]?(?P<secret>[^\s'\"]{8,})"),
     regex(r"\blogin\s+\S{1,100}\s+password\s+(?P<secret>\S+)"),
@@ -243,6 +246,12 @@ HANDED: Final = (
     regex(r"(?i)\bapi\.telegram\.org/bot(?P<secret>\d{6,}:[\w-]{20,})"),
 )  # fmt: skip
 """The group `secret` is replaced, what stands before it stays."""
+
+_PAIR = regex(
+    r"(?i)\b(?:name|key)['\"]?\s{0,8}[:=]\s{0,8}['\"]?(?P<name>[\w.-]{2,80})['\"]?\s{0,4},?\s{0,40}['\"]?value['\"]?"
+    r"\s{0,8}[:=]\s{0,8}(?:\"(?P<double>[^\"\n]+)|'(?P<single>[^'\n]+)|(?P<bare>[^\s'\",}]+))"
+)
+"""How Kubernetes writes a variable: `- name: HF_TOKEN`, `value: x`."""
 
 PROSE: Final = regex(
     r"(?i)\b(?:password|passphrase|passcode|pin|(?:api|access|secret|private|license|account|signing|auth)[ _-]?(?:key|token)"
@@ -300,10 +309,18 @@ def replace(text: str, put: Put) -> str:
             return match[0]
         return _in_place(match, put(secret))
 
+    def pair(match: re.Match[str]) -> str:
+        strong = strength(match["name"])
+        group = match.lastgroup
+        if not strong or group is None:
+            return match[0]
+        return match[0][: match.start(group) - match.end()] + _put_value(match[group], strong, put)
+
     for pattern in SHAPES[:2]:
         text = pattern.sub(whole, text)
     for pattern in HANDED:
         text = pattern.sub(whole, text)
+    text = _PAIR.sub(pair, text)
     text = _named(text, _OPTION, put)
     text = _named(text, _NAME, put)
     for pattern in SHAPES[2:]:

@@ -13,7 +13,8 @@ _COLOURS = regex(
     r"(?:\x1b|\x9b(?=[0-9;])|\\x1b|\\u001b|\\033|\\e|#033|\^\[|\u241b)(?:\[|(?<=\x9b))"
     r"[0-9;:]{0,40}[mK]|\x1b\[[0-?]{0,40}[ -/]{0,4}[@-~]|[\u200b\u2060\ufeff\u00ad]"
 )
-_ENCODED = regex(r"[^\s%\"'<>]{0,400}(?:%[0-9A-Fa-f]{2}[^\s%\"'<>]{0,400})+")
+_WORD = regex(r"[^\s\"'<>]+")
+_CODE = regex(r"%[0-9A-Fa-f]{2}")
 _ESCAPE = regex(r"\\(?:u00([0-9a-fA-F]{2})|x([0-9a-fA-F]{2})|([\"'/\\nrt]|\n))")
 _ENTITY = regex(r"&(?:quot|amp|lt|gt|apos|colon|equals|commat|sol|#\d{2,4}|#x[0-9a-fA-F]{2,4});")
 _MEANS = {"n": "\n", "r": "\r", "t": "\t", "\n": " "}
@@ -26,7 +27,10 @@ def without_colours(text: str) -> str:
 
 def encoded(text: str) -> Iterator[re.Match[str]]:
     """The words of `text` in which something is percent-encoded."""
-    return _ENCODED.finditer(text) if "%" in text else iter(())
+    if _CODE.search(text):
+        for word in _WORD.finditer(text):
+            if _CODE.search(word[0]):
+                yield word
 
 
 def percent_decoded(text: str) -> str:

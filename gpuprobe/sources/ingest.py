@@ -69,6 +69,7 @@ class Reading:
         program_text: The input is a program, a patch or a document, not a log.
         recording: Id of the recording it is, or "". continues: Id of the one that it continues.
         repeated: Its events, by `id`, that the recording it continues holds too.
+        about: What the recording says of itself, where a report keeps it.
     """
 
     input: Input
@@ -78,6 +79,7 @@ class Reading:
     recording: str = ""
     continues: str = ""
     repeated: frozenset[int] = frozenset()
+    about: dict[str, str] = field(default_factory=dict)
 
 
 class Ingest:

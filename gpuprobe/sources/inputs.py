@@ -120,6 +120,12 @@ def _open_file(path: str, follow: bool = True) -> BinaryIO:
     return os.fdopen(os.open(path, flags), "rb", buffering=0)
 
 
+_READ = {Kind.TEXT: None, Kind.REPORT: "report"}
+"""Kinds that are read as text, and the format that their first bytes settle."""
+
+_BESIDE_REPORT = ("report.", "manifest.json", "plots/", "evidence/", "telemetry/")
+"""Members of a report's ZIP behind its `report.json`."""
+
 _SPECIAL = (
     (stat.S_ISFIFO, "a FIFO", "Write what comes out of it to a file, or pipe it in with -."),
     (stat.S_ISSOCK, "a socket", ""),
@@ -156,8 +162,9 @@ def _file(path: str, follow: bool = True) -> Iterator[Input]:
             return
         # Compressed bytes can look like text, so their magic is asked for first.
         kind = None if compression_of(head) is not None else identify(head, name)
-        if kind is Kind.TEXT:
-            yield RawInput(path, name, _plain_opener(path, follow, size or None), size=size)
+        if kind in _READ:
+            opener = _plain_opener(path, follow, size or None)
+            yield RawInput(path, name, opener, size=size, format=_READ[kind])
             return
         if kind is Kind.JOURNAL:
             yield _journal_file_input(path, name, path)
@@ -252,12 +259,14 @@ def _expand(
         compressed = True
         blocks = decompress(blocks, compression, notes, budget)
     kind = identify(head, name)
-    if kind is Kind.TEXT:
+    if kind in _READ:
         if compressed and not head and notes:
             yield UnreadableInput(path, notes[0], "Copy or download the file again.")
             return
         opener = reopen or _once(blocks, path)
-        raw = RawInput(path, name, opener, size=size, compressed=compressed)
+        raw = RawInput(
+            path, name, opener, size=size, compressed=compressed, format=_READ[kind]
+        )
         if reopen is None:
             raw.notes = notes
         yield raw
@@ -281,6 +290,7 @@ def _members(
     path: str, members: Iterator[Member], notes: list[str], budget: Budget, depth: int
 ) -> Iterator[Input]:
     bombs = 0
+    report = False
     for member in members:
         inner = f"{path}!{member.name}"
         if member.problem:
@@ -289,8 +299,13 @@ def _members(
             continue
         size = member.size
         name = member.name.rpartition("/")[2]
+        if report and member.name.startswith(_BESIDE_REPORT):
+            # It shows the same once more, for people.
+            continue
         own = Budget()
-        yield from _expand(inner, name, own.count(member.blocks), own, depth, size=size)
+        for found in _expand(inner, name, own.count(member.blocks), own, depth, size=size):
+            report = report or (isinstance(found, RawInput) and found.format == "report")
+            yield found
         budget.given += own.given
         bombs += own.spent
         if bombs > BOMBS_LIMIT or not budget.allows(0):

@@ -49,6 +49,8 @@ class KernelLog(ThreadedSource):
         root: Where the machine's files are looked for.
         read: Reads a record from a descriptor; `os.read`.
         journalctl: The program, looked for on the path; None for none.
+        opened: A descriptor of the ring buffer that somebody placed before; the first turn begins
+            there and closes it.
     """
 
     name = "kernel-log"
@@ -62,12 +64,14 @@ class KernelLog(ThreadedSource):
         root: Path = Path("/"),
         read: Callable[[int, int], bytes] = os.read,
         journalctl: str | None = "journalctl",
+        opened: int | None = None,
     ) -> None:
         super().__init__(order)
         self._since_boot = since_boot
         self._kmsg = kmsg
         self._root = root
         self._read = read
+        self._opened = opened
         self._journalctl = shutil.which(journalctl) if journalctl else None
 
     def available(self) -> Availability:
@@ -99,8 +103,9 @@ class KernelLog(ThreadedSource):
         return Unavailable(Reason.NOT_THERE, "no journal is kept here", HINT)
 
     def _run(self, turn: Turn) -> None:
+        opened, self._opened = self._opened, None
         try:
-            descriptor = open_kmsg(self._kmsg)
+            descriptor = open_kmsg(self._kmsg) if opened is None else opened
         except OSError:
             access = self.available()
             if isinstance(access, Unavailable):
@@ -109,7 +114,7 @@ class KernelLog(ThreadedSource):
                 _Journal(self, turn, self._journalctl or "journalctl", self._since_boot).follow()
             return
         try:
-            _Kmsg(self, turn, descriptor, self._boot_id()).follow()
+            _Kmsg(self, turn, descriptor, self._boot_id()).follow(placed=opened is not None)
         finally:
             os.close(descriptor)
 
@@ -137,14 +142,16 @@ class _Kmsg:
         self._clock = KernelClock()
         self._next: int | None = None
 
-    def follow(self) -> None:
+    def follow(self, *, placed: bool) -> None:
         turn, reader = self._turn, self._reader
         whence = os.SEEK_SET if self._log._since_boot else os.SEEK_END
-        with contextlib.suppress(OSError):  # a pipe, where a test or a container gives one
-            os.lseek(self._descriptor, 0, whence)
+        if not placed:
+            with contextlib.suppress(OSError):  # a pipe, where a test or a container gives one
+                os.lseek(self._descriptor, 0, whence)
         turn.put(self._log.changed("started", f"reading {self._log._kmsg}"))
         if self._log._since_boot:
             self._next = 0
+        if placed or self._log._since_boot:
             self._take(live=False)
         while not turn.over:
             mask = turn.wait(reader.due_s(time.monotonic()), self._descriptor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 
 from gpuprobe.sources.archives import ZIP_MAGIC, is_tar
@@ -26,6 +27,13 @@ class Kind(Enum):
         "a recording inside an archive or a pipe",
         "Unpack it, with its -wal where there is one, and name the file.",
         False,
+    )
+    REPORT = ("report", "", "", False)
+    PAGE = (
+        "page",
+        "a report made for people",
+        "Give the .json or the .zip of it: those can be judged again.",
+        True,
     )
     DATABASE = ("database", "not text: an SQLite database", "", True)
     IMAGE = ("image", "not text: an image", "Copy the text instead of a picture of it.", True)
@@ -74,6 +82,10 @@ _MAGICS: tuple[tuple[bytes, Kind], ...] = (
     (b"OggS", Kind.CAPTURE),
     (b"\x1aE\xdf\xa3", Kind.CAPTURE),
 )
+_REPORT = re.compile(rb"\s{0,8}\{\s{0,8}\"schema\"\s{0,8}:\s{0,8}\"gpuprobe\.report/")
+PAGE_MARK = b"<!-- gpuprobe report"
+"""What stands near the top of a report that is made for people."""
+
 # Controls that texts have: back space, tab, line ends, form feed, escape.
 _FINE = bytes({7, 8, 9, 10, 11, 12, 13, 27})
 _CONTROLS = bytes(set(range(1, 32)) - set(_FINE))
@@ -96,6 +108,10 @@ def identify(head: bytes, name: str = "") -> Kind:
             return kind
     if head[4:8] == b"ftyp":
         return Kind.CAPTURE
+    if _REPORT.match(head):
+        return Kind.REPORT
+    if PAGE_MARK in head[:400]:
+        return Kind.PAGE
     return Kind.TEXT if _is_text(head) else Kind.BINARY
 
 

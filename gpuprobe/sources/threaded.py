@@ -38,9 +38,11 @@ class Turn:
         self.missed = 0
         self._over = threading.Event()
         self._lock = threading.Lock()
-        self._poller = select.poll()
+        self._alone = select.poll()
+        self._beside = select.poll()
         self._wake_read, self._wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        self._poller.register(self._wake_read, select.POLLIN)
+        for poller in (self._alone, self._beside):
+            poller.register(self._wake_read, select.POLLIN)
 
     @property
     def over(self) -> bool:
@@ -62,10 +64,12 @@ class Turn:
         Returns:
             The poll mask of `descriptor`; 0 when nothing came.
         """
+        poller = self._alone
         if descriptor is not None:
-            self._poller.register(descriptor, select.POLLIN)
+            poller = self._beside
+            poller.register(descriptor, select.POLLIN)
         limit = None if timeout_s is None else max(0.0, timeout_s * 1000.0)
-        found = self._poller.poll(limit)
+        found = poller.poll(limit)
         return next((mask for number, mask in found if number == descriptor), 0)
 
     def end(self) -> None:

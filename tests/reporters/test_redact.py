@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuprobe.reporters.redact import Redactor
+from gpuprobe.errors import UsageError
+from gpuprobe.reporters.redact import Redactor, parse_keep
 
 
 @pytest.mark.parametrize(
@@ -43,7 +44,7 @@ from gpuprobe.reporters.redact import Redactor
         ("--api-key abc123 --port 1", "--api-key [secret-1] --port 1"),
         ("api_key='abc123', n=1", "api_key='[secret-1]', n=1"),
         ("Authorization: Bearer abc.def-ghi", "Authorization: Bearer [secret-1]"),
-        ("https://ines:pw@git.example/x", "https://[secret-1]@git.example/x"),
+        ("https://ines:pw@git.lab.example/x", "https://[secret-1]@host-1/x"),
         ("sk-proj-abcdefghijklmnop", "[secret-1]"),
         ("ghp_abcdefghijklmnop1234", "[secret-1]"),
         ("AKIAABCDEFGHIJKLMNOP", "[secret-1]"),
@@ -149,3 +150,78 @@ def test_the_map_is_for_the_owner_alone_and_holds_no_secret(tmp_path: Path) -> N
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert "user-1\tines\t1" in path.read_text()
     assert "hf_abc" not in path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (
+            "hostnames",
+            "Apr 02 19:03:38 kestrel kernel: kestrel.lab.example.org, http://gpu7.lab:80",
+        ),
+        ("users", "/home/ines/x USER=ines"),
+        ("ips", "10.1.2.3 and FE80::A1:B2C3"),
+        ("macs", "A0:B1:C2:D3:E4:F5"),
+        ("emails", "Ines@example.org"),
+        ("serials", "Serial Number : 1325021000001"),
+        ("uuids", "GPU-5F0C1A2B-1111-4222-8333-0123456789AB"),
+        ("ssids", "SSID 'Nest'"),
+    ],
+)
+def test_what_is_to_be_kept_stays_as_it_is_written(name, text) -> None:
+    """Each name on the list keeps its kind, and without it the text changes."""
+    redactor = Redactor(keep=[name])
+
+    assert redactor.text(text) == text
+    assert redactor.replaced() == {}
+    assert Redactor().text(text) != text
+
+
+def test_keeping_one_kind_redacts_the_others() -> None:
+    """The form for a vendor keeps serials and UUIDs, and no secret."""
+    redactor = Redactor(keep=parse_keep("serials, UUIDs"))
+
+    assert redactor.text("S/N: 1325021000001 /home/ines --api-key abc123") == (
+        "S/N: 1325021000001 /home/user-1 --api-key [secret-1]"
+    )
+
+
+def test_what_cannot_be_kept_is_refused_with_the_list() -> None:
+    """Secrets are not on it."""
+    with pytest.raises(UsageError, match="secrets") as caught:
+        parse_keep("hostnames,secrets")
+
+    assert "hostnames, users, ips, macs, emails, serials, uuids, ssids" in caught.value.hint
+
+
+def test_one_secret_is_one_secret_everywhere() -> None:
+    """Named in one text, it is found bare in another, also in capitals or percent-encoded."""
+    redactor = Redactor()
+    redactor.text("--api-key 0a1b2c3d4e5f6a7b")
+
+    assert redactor.text("got 0A1B2C3D4E5F6A7B") == "got [secret-1]"
+    assert redactor.text("x%3D0a1b2c3d4e5f6a7b") == "x=[secret-1]"
+
+
+def test_an_identifier_is_the_same_with_and_without_dashes() -> None:
+    """The journal's boot id joins with the kernel's."""
+    redactor = Redactor()
+
+    assert redactor.text("5f0c1a2b-1111-4222-8333-0123456789ab") == "uuid-1"
+    assert redactor.text("_BOOT_ID=5F0C1A2B1111422283330123456789AB") == "_BOOT_ID=uuid-1"
+
+
+def test_the_host_in_the_name_of_a_file_is_found() -> None:
+    """`kestrel-kern.log` in another folder is the host of the lines."""
+    redactor = Redactor()
+    redactor.text("Apr 02 19:03:38 kestrel kernel: x")
+
+    assert redactor.text("/srv/logs/kestrel-kern.log") == "/srv/logs/host-1-kern.log"
+
+
+def test_a_word_in_an_address_is_not_taken_for_a_host_elsewhere() -> None:
+    """`api` of `api.lab.example.edu` is a word, `gpu7` is a name."""
+    redactor = Redactor()
+    redactor.text("http://api.lab.example.edu:80 http://gpu7.lab.example.edu:80")
+
+    assert redactor.text("the api of gpu7") == "the api of host-2"

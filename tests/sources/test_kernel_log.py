@@ -181,6 +181,23 @@ def _journal_file(root: Path, mode: int = 0o640) -> None:
     file.chmod(mode)
 
 
+def test_a_descriptor_placed_before_is_read_from_its_place(tmp_path: Path) -> None:
+    """What was written between somebody's placing it and the start is read, older lines are not."""
+    path = tmp_path / "kmsg"
+    path.write_bytes(record(1, XID.replace("31", "13", 1)))
+    placed = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    os.lseek(placed, 0, os.SEEK_END)
+    with path.open("ab") as file:
+        file.write(record(2, XID))
+    log = KernelLog(kmsg=path, opened=placed)
+    log.start()
+    found = events_until(log, lambda events: any(isinstance(e, XidReported) for e in events))
+    log.stop()
+    assert [event.code for event in found if isinstance(event, XidReported)] == [31]
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(placed)
+
+
 def test_the_journal_is_followed_where_kmsg_may_not_be_read(tmp_path: Path) -> None:
     """The same event from the journal's JSON, dated by it, with its cursor."""
     _journal_file(tmp_path)

@@ -32,6 +32,7 @@ DEVICE = "0000:01:00.0"
 BOOT_S = 240.0
 
 _MODULES = ("virtio_pci", "9pnet_virtio", "9p", "e1000e", "aer_inject")
+_DISK_MODULES = ("virtio_blk", "crc32c_generic", "ext4")
 
 _INIT = """\
 #!/bin/busybox sh
@@ -46,6 +47,10 @@ mount -t sysfs sysfs /mnt/sys
 mount -t devtmpfs dev /mnt/dev
 mount -t tmpfs tmpfs /mnt/run
 mkdir /mnt/run/tmp
+if [ -b /mnt/dev/vda ]; then
+    mkdir /mnt/run/disk
+    mount -t ext4 /mnt/dev/vda /mnt/run/disk || poweroff -f
+fi
 cd /mnt
 stty -F /mnt/dev/ttyS1 raw -echo
 export PATH=/usr/bin:/bin HOME=/run/tmp TMPDIR=/run/tmp LC_ALL=C.UTF-8
@@ -100,7 +105,7 @@ def kernel_folder() -> Path:
     return cache
 
 
-def modules_in_order(folder: Path) -> dict[str, bytes]:
+def modules_in_order(folder: Path, wanted: tuple[str, ...] = _MODULES) -> dict[str, bytes]:
     """The modules to load and what they depend on, by name, in an order that works.
 
     A package that is not installed has no modules.dep, so each file's own note is read. Newer
@@ -124,12 +129,12 @@ def modules_in_order(folder: Path) -> dict[str, bytes]:
             add(needed)
         ordered[name] = content
 
-    for name in _MODULES:
+    for name in wanted:
         add(name)
     return ordered
 
 
-def build_initramfs(folder: Path, guest: Path) -> Path:
+def build_initramfs(folder: Path, guest: Path, *, disk: bool = False) -> Path:
     """An initramfs with busybox, the modules and an init that runs `guest` in Python."""
     tree = folder / "initramfs"
     for name in ("bin", "proc", "sys", "dev", "mnt", "modules"):
@@ -137,7 +142,7 @@ def build_initramfs(folder: Path, guest: Path) -> Path:
     busybox = shutil.which("busybox")
     assert busybox is not None
     shutil.copy(busybox, tree / "bin/busybox")
-    modules = modules_in_order(kernel_folder())
+    modules = modules_in_order(kernel_folder(), _MODULES + (_DISK_MODULES if disk else ()))
     for name, content in modules.items():
         (tree / f"modules/{name}.ko").write_bytes(content)
     (tree / "modules/order").write_text(" ".join(modules))
@@ -157,20 +162,37 @@ def build_initramfs(folder: Path, guest: Path) -> Path:
     return image
 
 
+def _drive(disk: Path | None, log: Path | None) -> tuple[str, ...]:
+    """QEMU's options for a disk."""
+    if disk is None:
+        return ()
+    node = f"driver=raw,node-name=disk,file.driver=file,file.filename={disk}"
+    options = ["-blockdev", node]
+    if log is not None:
+        options += ["-blockdev", f"driver=file,node-name=logfile,filename={log}"]
+        options += ["-blockdev", "driver=blklogwrites,node-name=top,file=disk,log=logfile"]
+    top = "disk" if log is None else "top"
+    return (*options, "-device", f"virtio-blk-pci,drive={top}")
+
+
 class Machine:
     """A running machine. `tell` and `read` talk with the guest program, `monitor` with QEMU.
 
     Args:
         folder: An existing folder for its sockets and its console's log.
         guest: The Python program that runs inside.
+        disk: An image with ext4 on it, which the guest finds as /run/disk.
+        log: Where every write to the disk and every flush is logged; see `disk_log`.
     """
 
-    def __init__(self, folder: Path, guest: Path) -> None:
+    def __init__(
+        self, folder: Path, guest: Path, *, disk: Path | None = None, log: Path | None = None
+    ) -> None:
         self.console = folder / "console.log"
         # A socket's path may have 107 bytes, and pytest's folders are long.
         self._sockets = tempfile.TemporaryDirectory(prefix="gpuprobe-vm-")
         place = Path(self._sockets.name)
-        image = build_initramfs(folder, guest)
+        image = build_initramfs(folder, guest, disk=disk is not None)
         kernel = next(kernel_folder().glob("boot/vmlinuz-*"))
         self.process = subprocess.Popen(
             [
@@ -187,6 +209,7 @@ class Machine:
                 *("-device", "virtio-9p-pci,fsdev=root,mount_tag=host"),
                 *("-device", "pcie-root-port,id=rp1,slot=4,chassis=1,bus=pcie.0,addr=4"),
                 *("-device", "e1000e,id=net0,bus=rp1"),
+                *_drive(disk, log),
             ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

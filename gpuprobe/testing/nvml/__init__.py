@@ -270,10 +270,11 @@ class FakeNvml:
         began: dict[tuple[int, int], int] = {}
         found: list[Call] = []
         try:
-            lines = Path(f"{self.script}.log").read_text().splitlines()
+            text = Path(f"{self.script}.log").read_text()
         except FileNotFoundError:
             return []
-        for line in lines:
+        # A line that is being written now counts the next time.
+        for line in text.rpartition("\n")[0].splitlines():
             what, at, pid, tid, address, call, code = line.split()
             thread = (int(pid), int(tid))
             if what == ">":

@@ -1,0 +1,398 @@
+"""The report as one HTML file: opens offline, fetches nothing, and no line of a log is alive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TextIO
+
+from gpuprobe import __version__
+from gpuprobe.diagnosis import CauseEntry, Diagnosis, Evidence, NextStep, Role, Verdict
+from gpuprobe.report.contents import Report
+from gpuprobe.reporters import html_page, outline
+from gpuprobe.reporters import report_words as words
+from gpuprobe.reporters.html_page import shown
+
+if TYPE_CHECKING:
+    from gpuprobe.report.drawing import Payload
+    from gpuprobe.report.panels import DevicePlots
+
+MOST_BYTES: Final = 2_000_000
+"""A page of this size opens on a phone and can be attached to a mail."""
+
+OPEN_LINES: Final = 40
+"""Lines of the incident that are shown without a click."""
+
+_LEAST_ROOM: Final = 100_000
+"""Characters that the plots get at least; with fewer the words are cut instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Size:
+    """How much is written: rows of each list, characters of each text, verdicts of each host."""
+
+    rows: int | None
+    text: int
+    verdicts: int | None
+
+
+_SIZES: Final = (
+    _Size(None, 4000, None), _Size(500, 1000, 50), _Size(100, 500, 20), _Size(20, 300, 5),
+    _Size(5, 200, 2),
+)  # fmt: skip
+
+
+class HtmlReporter:
+    """Writes a report that has been redacted.
+
+    Attributes:
+        problem: Why the page has no plots though there are readings, with what to do; "" else.
+
+    Args:
+        plots: Whether to draw; without the extra `report` the page goes without and says so.
+    """
+
+    def __init__(self, *, plots: bool = True) -> None:
+        self.plots = plots
+        self.problem = ""
+
+    def render(self, report: Report, out: TextIO) -> None:
+        """Write the page, at most `MOST_BYTES`."""
+        library = self._library() if report.telemetry is not None and self.plots else ""
+        title = f"gpuprobe: {report.diagnosis.verdicts[0].summary}"[:120]
+        room = MOST_BYTES - 20_000 - len(library.encode("utf-8"))
+        for size in _SIZES:
+            body = _Writer(report, size)
+            head, tail = "\n".join(body.before()), "\n".join(body.after())
+            left = room - len((head + tail).encode("utf-8", "replace"))
+            if left > (_LEAST_ROOM if library else 0):
+                break
+        if not library or report.telemetry is None:
+            section = _without_plots(report, self.problem)
+            out.write(html_page.page(title, _encodable(head + section + tail)))
+            return
+        from gpuprobe.report.drawing import payload
+        from gpuprobe.report.palette import DARK, LIGHT
+
+        drawn = payload(report.telemetry, left)
+        section = "\n".join(_plots(drawn))
+        data = html_page.data_element("plots", drawn.text)
+        data += html_page.data_element(
+            "themes", html_page.safe_json({"light": LIGHT, "dark": DARK})
+        )
+        scripts = (library, html_page.part("report.js"))
+        body_text = _encodable(head + section + tail)
+        out.write(html_page.page(title, body_text, scripts=scripts, data=data))
+
+    def _library(self) -> str:
+        from gpuprobe.report.drawing import PlotsMissingError, library
+
+        try:
+            return library()
+        except PlotsMissingError as error:
+            self.problem = f"{error}: {error.hint}"
+            return ""
+
+
+def _encodable(text: str) -> str:
+    """Lone surrogates have no UTF-8 form; they become question marks."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _without_plots(report: Report, problem: str) -> str:
+    if report.telemetry is None or not problem:
+        return ""
+    return (
+        f'\n<section id="plots-section"><h2>{words.PLOTS}</h2>'
+        f"<p>Not drawn: {shown(problem)}</p></section>\n"
+    )
+
+
+def _plots(drawn: Payload) -> Iterator[str]:
+    """Headings, buttons, empty places for the panels, and the list of what is marked."""
+    yield f'\n<section id="plots-section"><h2>{words.PLOTS}</h2>'
+    yield (
+        "<noscript><p>The plots need JavaScript, which is off here. The .zip form of this report "
+        "has them as pictures, and their figures as tables.</p></noscript>"
+    )
+    yield (
+        '<p class="soft">Times are UTC. Point at a plot, or touch it, for values. Drag moves in '
+        "time, Ctrl or Shift with the wheel zooms, a double click shows everything. Vertical "
+        "lines are the events listed below each group.</p>"
+    )
+    for number, device in enumerate(drawn.devices):
+        yield from _device(number, device)
+    if drawn.left_out:
+        yield (
+            f"<p>Not drawn, to keep this page small: {shown(', '.join(drawn.left_out))}. The .zip "
+            "form has them.</p>"
+        )
+    yield "</section>\n"
+
+
+def _device(number: int, device: DevicePlots) -> Iterator[str]:
+    title = f"{device.device}, {device.name}" if device.name else device.device
+    opened = " open" if number == 0 else ""
+    yield f'<details data-device="{number}"{opened}><summary>{shown(title)}</summary>'
+    buttons = [("earlier", "Earlier"), ("later", "Later"), ("closer", "Zoom in"),
+               ("wider", "Zoom out"), ("whole", "All of it")]  # fmt: skip
+    if device.focus != device.whole:
+        buttons.insert(0, ("focus", "The incident"))
+    tools = "".join(f'<button type="button" data-do="{do}">{text}</button>' for do, text in buttons)
+    yield f'<div class="tools">{tools}</div>'
+    for panel in device.panels:
+        yield (
+            f"<figure><figcaption><h3>{shown(panel.title)}</h3></figcaption>"
+            f'<div class="plot"></div></figure>'
+        )
+    if device.marks:
+        yield '<ol class="events">'
+        for one in device.marks:
+            role = one.mark.role if one.mark.role in _ROLES else "context"
+            yield (
+                f'<li><b>{one.number}</b><span class="mark {role}"></span>'
+                f"<time>{one.mark.at:%Y-%m-%d %H:%M:%S}</time>"
+                f'<span class="what">{shown(one.label)} '
+                f'<span class="soft">({role})</span></span></li>'
+            )
+        yield "</ol>"
+    yield "</details>"
+
+
+_ROLES: Final = frozenset(role.value for role in Role)
+
+
+class _Writer:
+    """The sections of the page at one size, in the order a maintainer reads them."""
+
+    def __init__(self, report: Report, size: _Size) -> None:
+        self.report = report
+        self.size = size
+        self.diagnosis = report.diagnosis
+
+    def before(self) -> Iterator[str]:
+        """What stands before the plots."""
+        report, first = self.report, self.diagnosis.verdicts[0]
+        yield f'<header><span class="tag">{shown(first.kind.value)}</span>'
+        if first.certainty is not None:
+            yield f'<span class="tag">{shown(first.certainty.value)}</span>'
+        yield f"<h1>{self.text(first.summary)}</h1></header>\n<main>"
+        said = " ".join(map(self.text, report.maintainer))
+        if said:
+            yield f'<p class="maintainer"><b>{words.MAINTAINER}.</b> {said}</p>'
+        yield _section(words.FACTS, self.facts())
+        if report.incident:
+            yield _section(words.INCIDENT, self.incident())
+        yield from self.parts(first)
+        if report.telemetry is not None:
+            yield _section(words.TELEMETRY, self.telemetry())
+
+    def after(self) -> Iterator[str]:
+        """What stands after the plots."""
+        report = self.report
+        if words.failed(report):
+            yield _section(words.QUESTIONS, self.questions())
+        others = outline.cut_list(self.diagnosis.verdicts[1:], self.size.verdicts)
+        if others.head:
+            body = [self.other(verdict, self.diagnosis.host) for verdict in others.head]
+            yield _section(words.OTHER_VERDICTS, "\n".join([*body, _more(others.left_out)]))
+        for other in self.diagnosis.other_hosts:
+            shown_ones = outline.cut_list(other.verdicts, self.size.verdicts)
+            body = [self.other(verdict, other.host) for verdict in shown_ones.head]
+            body += [_more(shown_ones.left_out), self.inputs(other)]
+            yield _section(f"Another host: {self.text(other.host or 'unnamed')}", "\n".join(body))
+        yield _section(outline.INPUTS, self.inputs(self.diagnosis))
+        yield "</main>\n<footer class=soft>"
+        yield from (f"<p>{self.text(note)}</p>" for note in words.notes(report))
+        made = f" on {report.made}" if report.made else ""
+        yield f"<p>{self.text(f'gpuprobe {__version__}{made}, {words.AUDIENCES[report.audience]}')}"
+        yield "</p></footer>"
+
+    def facts(self) -> str:
+        first = self.diagnosis.verdicts[0]
+        rows = [
+            (name, value, "")
+            for name, value in outline.facts(first, self.diagnosis.host)
+            if name in ("Kind", "Also named", "Xid", "Noticed at", "Host")
+        ]
+        if first.device and first.device.index is not None:
+            rows.append(("NVML index", str(first.device.index), ""))
+        rows += [(fact.label, fact.value, fact.source) for fact in self.report.facts]
+        return self.table(("Fact", "Value", "From"), rows)
+
+    def incident(self) -> str:
+        lines = self.report.incident
+        note = f'<p class="soft">{self.text(words.clock_of(self.report))}</p>'
+        if len(lines) <= OPEN_LINES:
+            return note + self.incident_table(range(len(lines)))
+        order = {"proof": 0, "precursor": 1, "consequence": 2, "support": 3, "context": 4}
+        nearest = sorted(
+            range(len(lines)),
+            key=lambda n: (order.get(lines[n].role, 5), abs(lines[n].offset_s or 0)),
+        )
+        whole = self.incident_table(range(len(lines)))
+        return (
+            note
+            + self.incident_table(sorted(nearest[:OPEN_LINES]))
+            + _details(f"All {len(lines):,} lines of these minutes", whole)
+        )
+
+    def incident_table(self, places: Sequence[int]) -> str:
+        cut = outline.cut_list(places, self.size.rows)
+        rows = []
+        for place in cut.head:
+            line = self.report.incident[place]
+            side = f"{line.side}, {line.role}" if line.role else line.side
+            role = ' class="proof"' if line.role == "proof" else ""
+            rows.append(
+                f'<tr{role}><td class="time">{self.text(words.moment(line))}</td>'
+                f"<td>{self.text(side)}</td>"
+                f'<td class="line">{self.text(line.text)}{words.times(line.count)}</td>'
+                f"<td>{self.text(words.where(line))}</td></tr>"
+            )
+        return _table(words.INCIDENT, words.INCIDENT_HEADS, rows) + _more(cut.left_out)
+
+    def parts(self, verdict: Verdict) -> Iterator[str]:
+        """Evidence, what was ruled out, what was not checked, causes and steps of a verdict."""
+        for role, evidence in outline.by_role(verdict):
+            heading = outline.role_heading(role, evidence)
+            body = self.quotes(evidence, keep_last=role is Role.CONSEQUENCE)
+            if role is Role.PROOF:
+                yield _section(heading, body)
+            else:
+                yield _details(heading, body)
+        if verdict.ruled_out:
+            rows = [
+                (row.kind, row.why, outline.figures_text(row.figures)) for row in verdict.ruled_out
+            ]
+            yield _section(outline.RULED_OUT, self.table(("Cause", "Why not", "Figures"), rows))
+        else:
+            text = "<p>Nothing: no input holds figures that could.</p>"
+            yield _section(outline.RULED_OUT, text)
+        if verdict.not_checked:
+            checks = [(row.what, row.why, row.how) for row in verdict.not_checked]
+            body = self.table(("What", "Why", "How to check it"), checks)
+            yield _section(outline.NOT_CHECKED, body)
+        if verdict.causes:
+            yield _section(outline.CAUSES, self.causes(verdict))
+        if verdict.next_steps:
+            yield _section(outline.NEXT_STEPS, self.steps(verdict))
+
+    def other(self, verdict: Verdict, host: str | None) -> str:
+        facts = self.table(("Fact", "Value"), outline.facts(verdict, host))
+        parts = "\n".join(self.parts(verdict)).replace("<h2>", "<h3>").replace("</h2>", "</h3>")
+        return _details(self.text(words.headline(verdict)), facts + parts)
+
+    def quotes(self, evidence: Sequence[Evidence], *, keep_last: bool) -> str:
+        cut = outline.cut_list(evidence, self.size.rows, keep_last=keep_last)
+        parts = [self.quote(item) for item in cut.head]
+        parts += [_more(cut.left_out), *(self.quote(item) for item in cut.tail)]
+        return "\n".join(parts)
+
+    def quote(self, evidence: Evidence) -> str:
+        says = f" — {self.text(evidence.says)}" if evidence.says else ""
+        head = f"<b>{self.text(outline.place(evidence))}</b>{words.times(evidence.count)}{says}"
+        return f"<p>{head}</p><pre>{self.text(evidence.text)}</pre>"
+
+    def causes(self, verdict: Verdict) -> str:
+        def cell(entries: tuple[CauseEntry, ...]) -> str:
+            cut = outline.cut_list(entries, self.size.rows)
+            return "<br>".join(
+                f'{self.text(entry.text)} <span class="soft">({self.text(entry.rule)})</span>'
+                for entry in cut.head
+            )
+
+        rows = [
+            f'<tr><th scope="row">{self.text(cause.cause)}</th>'
+            f"<td>{self.text(outline.SCORE_NAMES.get(cause.score, cause.score))}</td>"
+            f"<td>{cell(cause.pro)}</td><td>{cell(cause.against)}</td>"
+            f"<td>{cell(cause.not_seen)}</td></tr>"
+            for cause in verdict.causes
+        ]
+        return _table(outline.CAUSES, ("Cause", "Score", "For", "Against", "Not seen"), rows)
+
+    def steps(self, verdict: Verdict) -> str:
+        first, rest = verdict.next_steps[:1], verdict.next_steps[1:]
+        cut = outline.cut_list(rest, self.size.rows)
+        text = f'<ol class="steps">{self.step(first[0])}</ol>'
+        if rest:
+            items = "\n".join(self.step(step) for step in cut.head)
+            body = f'<ol class="steps" start="2">{items}</ol>{_more(cut.left_out)}'
+            text += _details(f"{len(rest)} more, in their order", body)
+        return text
+
+    def step(self, step: NextStep) -> str:
+        parts = [f"<li><i>{self.text(outline.step_kind(step))}</i> — {self.text(step.text)}"]
+        if step.command:
+            parts.append(f"<pre>{self.text(step.command)}</pre>")
+        terms = outline.step_terms(step)
+        if terms:
+            rows = "".join(f"<dt>{name}</dt><dd>{self.text(text)}</dd>" for name, text in terms)
+            parts.append(f'<dl class="terms">{rows}</dl>')
+        return "".join([*parts, "</li>"])
+
+    def telemetry(self) -> str:
+        assert self.report.telemetry is not None
+        parts = [f"<p>{self.text(words.sampled(self.report))}</p>"]
+        for device in self.report.telemetry.devices:
+            rows = []
+            for figure in device.figures:
+                label, *cells = words.figure_cells(figure)
+                numbers = "".join(f'<td class="number">{self.text(cell)}</td>' for cell in cells)
+                rows.append(f'<tr><th scope="row">{self.text(label)}</th>{numbers}</tr>')
+            title = words.device_title(device)
+            parts.append(f"<h3>{self.text(title)}</h3>")
+            parts.append(_table(title, words.FIGURE_HEADS, rows, numbers=True))
+        return "\n".join(parts)
+
+    def questions(self) -> str:
+        items = [
+            f"<li>{self.text(question.ask)}"
+            f'<div class="answer">{self.text(words.answer(question))}</div></li>'
+            for question in self.report.questions
+        ]
+        return f'<ul class="questions">{"".join(items)}</ul>'
+
+    def inputs(self, diagnosis: Diagnosis) -> str:
+        rows = [
+            (item.path, outline.input_text(item), "; ".join(item.notes))
+            for item in diagnosis.inputs
+        ]
+        return self.table(("Path", "Read as", "Notes"), rows) if rows else "<p>None.</p>"
+
+    def table(self, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+        cut = outline.cut_list(rows, self.size.rows)
+        made = []
+        for row in cut.head:
+            cells = "".join(f"<td>{self.text(cell)}</td>" for cell in row[1:])
+            made.append(f'<tr><th scope="row">{self.text(row[0])}</th>{cells}</tr>')
+        return _table(" ".join(heads), heads, made) + _more(cut.left_out)
+
+    def text(self, text: str) -> str:
+        limit = self.size.text
+        return shown(text if len(text) <= limit else text[: limit - 1] + "…")
+
+
+def _section(heading: str, body: str) -> str:
+    return f"<section><h2>{heading}</h2>\n{body}</section>"
+
+
+def _details(summary: str, body: str) -> str:
+    return f"<details><summary>{summary}</summary>\n{body}\n</details>"
+
+
+def _more(left_out: int) -> str:
+    return f"<p><i>… and {left_out:,} more</i></p>" if left_out else ""
+
+
+def _table(name: str, heads: Sequence[str], rows: Sequence[str], *, numbers: bool = False) -> str:
+    """A table that scrolls in its own box, by touch and by the keyboard."""
+    kind = ' class="number"' if numbers else ""
+    head = "".join(
+        f'<th scope="col"{kind if index else ""}>{shown(text)}</th>'
+        for index, text in enumerate(heads)
+    )
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{shown(name)}"><table>'
+        f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+    )

@@ -1,0 +1,126 @@
+"""What every form of a report says in the same words: headings, cells, captions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC
+from typing import Final
+
+from gpuprobe.diagnosis import Kind, Verdict
+from gpuprobe.report.contents import IncidentLine, Question, Report
+from gpuprobe.report.telemetry_types import DeviceTelemetry, Figure
+
+FACTS: Final = "Facts"
+INCIDENT: Final = "The last two minutes"
+MAINTAINER: Final = "For the maintainer"
+TELEMETRY: Final = "Telemetry"
+PLOTS: Final = "Plots"
+QUESTIONS: Final = "To fill in before posting"
+OTHER_VERDICTS: Final = "Other findings"
+
+UNANSWERED: Final = "please answer"
+"""What stands where an answer is missing."""
+
+INCIDENT_HEADS: Final = ("Time", "Side", "What was written", "Where")
+FIGURE_HEADS: Final = ("Reading", "Lowest", "Mean", "Highest", "Last before it")
+
+AUDIENCES: Final = {
+    "engine": "for the engine's maintainers",
+    "vendor": "for the GPU's vendor",
+    "internal": "for internal use",
+}
+
+
+def headline(verdict: Verdict) -> str:
+    """The verdict and its certainty in one sentence."""
+    if verdict.certainty is None:
+        return verdict.summary
+    return f"{verdict.summary} ({verdict.certainty.value})"
+
+
+def moment(line: IncidentLine) -> str:
+    """`21:16:43.120 (+3.1 s)`, or the stamp as it stands where its clock is not joined."""
+    text = ""
+    if line.at is not None:
+        text = line.at.astimezone(UTC).strftime("%H:%M:%S.%f")[:12]
+    elif line.at_raw:
+        text = line.at_raw
+        if text.isdigit() and len(text) > 6:
+            text = f"{int(text) / 1e6:.3f} s"
+    if line.offset_s is None:
+        return text
+    gap = f"{line.offset_s:+.1f} s".replace("-0.0 s", "0 s").replace("+0.0 s", "0 s")
+    return f"{text} ({gap})" if text else gap
+
+
+def where(line: IncidentLine) -> str:
+    """`kernel.log:19`, or the row."""
+    if line.line is not None:
+        return f"{line.input}:{line.line}"
+    return f"{line.input} ({line.ref})" if line.ref else line.input
+
+
+def times(count: int) -> str:
+    """` (12 times)`, or nothing for one."""
+    return f" ({count:,} times)" if count > 1 else ""
+
+
+def clock_of(report: Report) -> str:
+    """What the times of the incident are."""
+    placed = any(line.at is not None for line in report.incident)
+    clock = "Times are UTC" if placed else "Times are those of the logs"
+    text = f"{clock}; in brackets the seconds before or after the root."
+    return f"{text} {report.incident_note}" if report.incident_note else text
+
+
+def figure_cells(figure: Figure) -> tuple[str, str, str, str, str]:
+    """Cells of a row of the summary."""
+    unit = f" {figure.unit}" if figure.unit else ""
+    last = "" if figure.last is None else number(figure.last) + unit
+    low, mean, high = (number(value) + unit for value in (figure.low, figure.mean, figure.high))
+    return figure.label, low, mean, high, last
+
+
+def number(value: float) -> str:
+    """`1,980`, `350.2`, `0.04`."""
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.1f}".removesuffix(".0") if abs(value) >= 1 else f"{value:.2g}"
+
+
+def sampled(report: Report) -> str:
+    """How much was sampled, or "" where nothing was."""
+    telemetry = report.telemetry
+    if telemetry is None:
+        return ""
+    begin = telemetry.begin.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+    end = telemetry.end.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+    text = f"{telemetry.samples:,} samples from {begin} to {end} UTC"
+    if telemetry.interval_s:
+        text += f", {telemetry.interval_s:g} s apart"
+    return text + "."
+
+
+def device_title(device: DeviceTelemetry) -> str:
+    """`0000:04:00.0, NVIDIA RTX`."""
+    return f"{device.device}, {device.name}" if device.name else device.device
+
+
+def answer(question: Question) -> str:
+    """What is known, or the words that ask for it."""
+    return question.answer or UNANSWERED
+
+
+def failed(report: Report) -> bool:
+    """Whether there is anything to ask the sender about."""
+    return report.diagnosis.answer is not Kind.NO_FAULT
+
+
+def notes(report: Report) -> Iterator[str]:
+    """Lines for the foot: what was replaced."""
+    if report.replaced is None:
+        yield "Nothing was redacted: check it before you pass it on."
+    elif report.replaced:
+        yield f"Redacted: {report.replaced}."
+    else:
+        yield "Redacted: nothing found."
