@@ -74,7 +74,8 @@ def front(engine: Sequence[str], probe: str = "reads") -> list[str]:
         if probe == "full"
         else [sys.executable, "-I", "-S", "-c", _READER]
     )
-    return [sys.executable, "-I", "-S", script, str(ROOT), json.dumps(by), *engine]
+    told = json.dumps({"probe": by, "again": False})
+    return [sys.executable, "-I", "-S", script, str(ROOT), told, *engine]
 
 
 def python(code: str, *arguments: object) -> list[str]:

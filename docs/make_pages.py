@@ -28,7 +28,24 @@ def pages() -> dict[str, str]:
     found["catalogue/aer.md"] = aer()
     found["catalogue/advice.md"] = advice()
     found["nvml-calls.md"] = nvml_calls()
+    found["report-example.md"] = report_example()
     return found
+
+
+def report_example() -> str:
+    """The report of the saved incident in examples/, as an issue would show it."""
+    from dataclasses import replace
+    from io import StringIO
+
+    from gpuprobe.report.gathering import gather
+    from gpuprobe.reporters.report_markdown import ReportMarkdown
+    from gpuprobe.reporters.report_redacted import redacted
+
+    gathered = gather([DOCS.resolve().parent / "examples" / "left-the-bus"])
+    report, _ = redacted(replace(gathered.report, made=""), (), gathered.folders)
+    out = StringIO()
+    ReportMarkdown().render(report, out)
+    return f"{GENERATED}\n{out.getvalue()}"
 
 
 def rule(kind: Kind) -> str:

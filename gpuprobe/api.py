@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import timedelta
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -14,7 +13,6 @@ from gpuprobe.diagnosis import Diagnosis, Input, Kind, NotChecked
 from gpuprobe.errors import InputUnreadableError
 from gpuprobe.joining import join_readings, read
 from gpuprobe.options import Options, Progress
-from gpuprobe.selection import in_boot
 from gpuprobe.sources import machine
 from gpuprobe.sources.ingest import Reading
 from gpuprobe.sources.inputs import open_inputs
@@ -29,9 +27,6 @@ if TYPE_CHECKING:
     from gpuprobe.identity import PciAddress
     from gpuprobe.recording.reader import Recording
 
-AROUND = timedelta(minutes=10)
-"""How much of the units' journal is read before and after an incident."""
-
 _GRAVITY = {Kind.DEVICE_LEFT_BUS: 0, Kind.CANNOT_TELL: 2, Kind.NO_FAULT: 3}
 
 
@@ -45,7 +40,7 @@ def diagnose(
 
     Args:
         paths: Files, folders, archives; `-` reads `stdin`. None: this machine's own journal, all
-            boots that are kept, of which the newest with an incident is judged.
+            boots that are kept, and its recordings, of which the newest incident is judged.
         options: How to read them.
         stdin: What `-` reads.
         progress: Called now and then with how far the reading has come.
@@ -62,15 +57,44 @@ def diagnose(
     given = open_inputs(names, stdin=stdin) if names else ()
     here = machine.kernel_inputs() if options.with_machine or not paths else ()
     readings, unreadable = read(chain(given, here), options, progress=progress)
-    if not readings:
+    if paths and not readings:
         raise nothing_read(unreadable, names)
     if options.jit_caches:
         from gpuprobe.jitcache.found import read_caches
 
         readings += read_caches(options.jit_caches, first=len(readings))
+    if paths and options.with_machine:
+        return _with_recordings(readings, unreadable, options)
     if paths:
         return diagnose_readings(readings, options, unreadable=unreadable)
-    return _newest_incident(readings, unreadable, options)
+    from gpuprobe.newest import newest_incident  # saved logs need no SQLite
+
+    found = newest_incident(readings, options)
+    if found is None:
+        raise nothing_read(unreadable, names)
+    diagnosis = diagnose_readings(
+        [*readings, *found.readings],
+        replace(options, boot=found.boot),
+        unreadable=[*unreadable, *found.unreadable],
+    )
+    first, *rest = diagnosis.inputs
+    noted = replace(first, notes=(*first.notes, *found.notes))
+    return replace(diagnosis, inputs=(noted, *rest))
+
+
+def _with_recordings(
+    readings: list[Reading], unreadable: list[Input], options: Options
+) -> Diagnosis:
+    """Given logs and this machine's, with the recordings of the time that they are about."""
+    from gpuprobe.newest import recordings_around
+
+    found = diagnose_readings(readings, options, unreadable=unreadable)
+    more, missing = recordings_around(found.verdicts[0].at, first=len(readings), options=options)
+    given = {reading.recording for reading in readings if reading.recording}
+    more = [reading for reading in more if reading.recording not in given]
+    if not more:
+        return found
+    return diagnose_readings([*readings, *more], options, unreadable=[*unreadable, *missing])
 
 
 def nothing_read(unreadable: Sequence[Input], names: Sequence[str]) -> InputUnreadableError:
@@ -84,36 +108,6 @@ def nothing_read(unreadable: Sequence[Input], names: Sequence[str]) -> InputUnre
             f"this machine's own logs could not be read: {said or 'they are empty'}", hint=hint
         )
     return InputUnreadableError(said or f"{', '.join(names)}: there is no file in it", hint=hint)
-
-
-def _newest_incident(
-    readings: list[Reading], unreadable: list[Input], options: Options
-) -> Diagnosis:
-    """The newest boot of this machine that holds a fault, with its units' lines around it."""
-    timeline = join_readings(readings, options)[0]
-    boots = list(dict.fromkeys(timeline.boot_of(event) for event in timeline.events))
-    if options.boot is not None or not boots:
-        return diagnose_readings(readings, options, unreadable=unreadable)
-    faults = {
-        boot: diagnosis
-        for boot in boots
-        if (diagnosis := judge(in_boot(timeline, boot))).answer is not Kind.NO_FAULT
-    }
-    chosen = next((boot for boot in reversed(boots) if boot in faults), boots[-1])
-    options = replace(options, boot=chosen)
-    note = f"took boot {chosen}, the newest of {len(boots)} that holds an incident"
-    if chosen not in faults:
-        note = f"none of the {len(boots)} boots that are kept holds an incident"
-    elif len(faults) > 1:
-        note += f"; {len(faults) - 1} older ones hold one too: choose with --boot"
-    at = faults[chosen].verdicts[0].at if chosen in faults else None
-    if at is not None:
-        around = machine.unit_inputs(at - AROUND, at + AROUND)
-        more, missing = read(around, replace(options, boot=None), first=len(readings))
-        readings, unreadable = [*readings, *more], [*unreadable, *missing]
-    found = diagnose_readings(readings, options, unreadable=unreadable)
-    first, *rest = found.inputs
-    return replace(found, inputs=(replace(first, notes=(*first.notes, note)), *rest))
 
 
 def check(
@@ -218,7 +212,10 @@ def diagnose_readings(
     readings: Sequence[Reading], options: Options, *, unreadable: Sequence[Input] = ()
 ) -> Diagnosis:
     """Judge what was read: the gravest host first, the others whole beside it."""
-    diagnoses = [judge(timeline) for timeline in join_readings(readings, options)]
+    diagnoses = [
+        _with_unseen(judge(timeline), timeline, readings)
+        for timeline in join_readings(readings, options)
+    ]
     diagnoses.sort(key=lambda diagnosis: (_GRAVITY.get(diagnosis.answer, 1), diagnosis.host or ""))
     first, *others = diagnoses
     unseen = [
@@ -233,6 +230,21 @@ def diagnose_readings(
         inputs=(*first.inputs, *unreadable),
         other_hosts=tuple(others),
     )
+
+
+def _with_unseen(found: Diagnosis, timeline: Timeline, readings: Sequence[Reading]) -> Diagnosis:
+    """The diagnosis with a row for each source that its recordings lacked, as a live one has."""
+    if not any(reading.about for reading in readings):
+        return found
+    from gpuprobe.recording.doubt import doubted
+    from gpuprobe.recording.unseen import rows_of
+
+    unseen = rows_of(timeline, readings)
+    told = {row.what for row in unseen}
+    first, *rest = found.verdicts
+    kept = [row for row in first.not_checked if row.what not in told]
+    found = replace(found, verdicts=(replace(first, not_checked=(*unseen, *kept)), *rest))
+    return doubted(found, readings)
 
 
 def _of_no_host(diagnoses: Sequence[Diagnosis]) -> list[NotChecked]:

@@ -32,6 +32,13 @@ class Stamp:
         """True when the stamp alone names one instant: year and zone are both known."""
         return self.wall is not None and self.wall.tzinfo is not None and self.year_known
 
+    @property
+    def is_live(self) -> bool:
+        """True when this machine's own clocks made it, and no log wrote it."""
+        if self.wall is None or self.monotonic_s is None:
+            return False
+        return self.raw in (self.wall.isoformat(), self.wall.isoformat(timespec="milliseconds"))
+
 
 def now() -> Stamp:
     """This moment by both clocks of this machine: what a live reading is stamped with."""

@@ -86,7 +86,10 @@ def _read_recording(
     try:
         readings.append(read_recording(raw.file, raw.path, BEHIND_LOGS + order))
     except InputUnreadableError as error:
-        unreadable.append(Input(raw.path, "recording", None, 0, (str(error), error.hint)))
+        # The path stands before it already, and may be that of a copy.
+        why = str(error).removeprefix(str(raw.file))
+        why = f"it{why}" if why.startswith(" ") else why.lstrip(": ")
+        unreadable.append(Input(raw.path, "recording", None, 0, (f"{why}.", error.hint)))
 
 
 def _read_report(

@@ -46,18 +46,30 @@ def find_doubles(readings: Sequence[Reading]) -> tuple[set[int], list[PairedStam
     pairs: list[PairedStamps] = []
     if len(readings) < 2 or not any(reading.recording for reading in readings):
         return doubles, pairs
+    from gpuprobe.live.window import is_sample  # a post-mortem without recordings needs no `live`
+
+    recorded = {
+        id(event): _key(event)
+        for reading in readings
+        if reading.recording
+        for event in reading.events
+        if event.count == 1 and event.stamp is not None and not is_sample(event)
+    }
+    wanted = set(recorded.values())
     known: dict[_Key, list[Event]] = defaultdict(list)
     for reading in sorted(readings, key=lambda one: bool(one.recording)):
         if reading.recording:
             for event in reading.events:
-                if (other := _taken(event, known.get(_key(event), []))) is not None:
+                key = recorded.get(id(event))
+                other = _taken(event, known[key]) if key in known else None
+                if other is not None:
                     doubles.add(id(event))
                     pairs += _paired(event, other)
         for event in reading.events:
             if id(event) in doubles or event.stamp is None or event.count != 1:
                 continue
-            if len(same := known[_key(event)]) < KEPT:
-                same.append(event)
+            if (key := _key(event)) in wanted and len(known[key]) < KEPT:
+                known[key].append(event)
     return doubles, pairs
 
 
@@ -67,8 +79,6 @@ def _key(event: Event) -> _Key:
 
 def _taken(event: Event, others: list[Event]) -> Event | None:
     """The one of the others that is this very line, taken off the list."""
-    if event.count != 1:
-        return None
     for same in (_same_stamp, _same_moment):
         for number, other in enumerate(others):
             if same(event, other):
@@ -121,6 +131,7 @@ def _other_boot(event: Event, other: Event) -> bool:
 
 def _paired(event: Event, other: Event) -> Iterable[PairedStamps]:
     first, second = event.stamp, other.stamp
-    if first is not None and second is not None and second.wall is not None:
-        if first.is_absolute and not second.is_absolute:
-            yield PairedStamps(other.origin.input, other.host, (first, second))
+    if first is None or second is None or second.wall is None:
+        return
+    if first.is_absolute and not second.is_absolute:
+        yield PairedStamps(other.origin.input, other.host, (first, second))

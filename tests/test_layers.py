@@ -27,6 +27,8 @@ FORBIDDEN = {
     "boot_rows": {"reporters", "cli", "api"},
     "jitcache": {"timeline", "rules", "verdict", "reporters", "cli", "api"},
     "joining": {"rules", "verdict", "reporters", "cli", "api"},
+    "same_lines": {"timeline", "rules", "verdict", "reporters", "cli", "api"},
+    "newest": {"rules", "reporters", "cli", "api"},
     "derive": {"timeline", "rules", "verdict", "reporters", "cli", "sources", "live", "api"},
     "live": {"reporters", "cli", "api"},
     "recording": {"rules", "verdict", "cli", "api"},
@@ -41,6 +43,7 @@ FORBIDDEN = {
     "verdict": {"reporters", "cli", "sources", "api"},
     "reporters": {"events", "timeline", "rules", "verdict", "sources", "cli", "api"},
     "api": {"reporters", "cli"},
+    "report": {"cli"},
 }
 """Part of the package to the parts it may not import."""
 
@@ -54,6 +57,8 @@ ALLOWED_HEAVY = {
     "pyudev": "sources/udev.py",
     "pynvml": "live/nvml_child.py",
     "prometheus_client": "live/metrics.py",
+    "altair": "report/",
+    "vl_convert": "report/",
 }
 """Library to where it may be imported."""
 

@@ -23,6 +23,8 @@ COMMANDS = {
     "watch": "Watch the GPUs and their bus live: power, heat, clocks, links, events.",
     "release": "Have the probe beside a running engine let go of NVML.",
     "record": "Record headless beside a server, for days; metrics for Prometheus.",
+    "report": "Make the one redacted file to attach to an issue.",
+    "verify": "Is a report's ZIP as it was made?",
     "check": "Is this machine fit to run, and would the next loss be provable?",
     "history": "A row a boot: losses, resets, hangs, unclean ends, what changed.",
     "jitcache": "Find damaged entries of JIT caches, move them aside.",

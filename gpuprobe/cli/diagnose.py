@@ -59,7 +59,7 @@ def _address(_ctx: click.Context, _param: click.Parameter, value: str | None) ->
 @click.option("--timezone", metavar="ZONE", help="Zone of stamps without one: Europe/Berlin.")
 @click.option("--boot-time", metavar="TIME", help="When the machine of the logs booted.")
 @click.option("--host", metavar="NAME", help="Host of inputs that do not name theirs.")
-@click.option("--with-machine", is_flag=True, help="Add this machine's own journal.")
+@click.option("--with-machine", is_flag=True, help="Add this machine's journal and recordings.")
 @click.option(
     "--jit-cache",
     "jit_caches",
@@ -101,7 +101,8 @@ def command(
     """Tell from saved logs what failed, and prove it.
 
     PATH is a log of the engine or the kernel, a bug report, a folder or an archive of them, or -
-    for standard input; several are read as one story. The verdict comes with its proof, its
+    for standard input; several are read as one story. Without PATH it is this machine's journal and
+    recordings, of which the newest incident is judged. The verdict comes with its proof, its
     consequences, what was ruled out, what could not be checked and what to do next.
     """
     if quiet and verbose:

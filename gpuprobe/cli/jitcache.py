@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpuprobe.cli.check import wants_colour, write
+from gpuprobe.cli.values import FiniteRange
 
 if TYPE_CHECKING:
     from gpuprobe.jitcache.report import ScanReport
@@ -19,7 +20,9 @@ _WHERE = [
     click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path()),
     click.option("--home", metavar="DIR", help="The caches below another home folder."),
     click.option("--root", metavar="DIR", help="All homes of a container's file system."),
-    click.option("--pid", type=click.IntRange(min=1), help="The caches of a running process."),
+    click.option(
+        "--pid", metavar="PID", type=click.IntRange(min=1), help="The caches of a running process."
+    ),
     click.option(
         "--format",
         "format_",
@@ -63,7 +66,7 @@ def command() -> None:
     help="When the machine last ended without a shutdown; by default the journal is asked.",
 )
 @click.option(
-    "--deadline", type=click.FloatRange(min=0), metavar="SECONDS", help="Leave out what is later."
+    "--deadline", type=FiniteRange(min=0), metavar="SECONDS", help="Leave out what is later."
 )
 def scan_command(
     paths: tuple[str, ...],

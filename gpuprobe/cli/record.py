@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from gpuprobe.cli.outlet import Outlet
+from gpuprobe.cli.report_end import checked, last_words
+from gpuprobe.cli.source_notes import SourceNotes
 from gpuprobe.cli.systemd import Notifier
+from gpuprobe.cli.values import FiniteRange, gpu_not_there
 from gpuprobe.cli.watch import noted_signals, parse_addresses
 from gpuprobe.identity import PciAddress
 
@@ -31,7 +34,7 @@ FIRST_ORDER = 10
 @click.argument("file", required=False)
 @click.option(
     "--rate",
-    type=click.FloatRange(0.1, 100),
+    type=FiniteRange(0.1, 100),
     metavar="HZ",
     default=10.0,
     show_default=True,
@@ -76,6 +79,12 @@ FIRST_ORDER = 10
     show_default=True,
     help="On stdout: the sentence of a verdict, or a JSON line an event.",
 )
+@click.option(
+    "--report",
+    metavar="FILE",
+    callback=checked,
+    help="At the end write the report to attach: .md, .html, .json or .zip.",
+)
 @click.option("--quiet", is_flag=True, help="Say nothing on stderr but errors.")
 def command(
     file: str | None,
@@ -90,6 +99,7 @@ def command(
     from_start: bool,
     metrics: str | None,
     format_: str,
+    report: Path | None,
     quiet: bool,
 ) -> int:
     """Record this machine's GPUs, their bus and a server's output, headless, for days.
@@ -119,15 +129,19 @@ def command(
     if file is None and is_temporary(recorder.path):
         talk.note("that folder may be gone after a reboot; set GPUPROBE_DIR to one that stays")
     if endpoint is not None:
-        talk.note(f"metrics on port {endpoint.port}")
+        talk.note(f"metrics on port {endpoint.port} ({endpoint.url})")
+    if (absent := gpu_not_there(devices)) is not None:
+        talk.note(absent)
     if file is None:
         threading.Thread(target=_make_room, name="room", daemon=True).start()
+    threading.Thread(target=_look_at_caches, args=(talk,), name="caches", daemon=True).start()
     with noted_signals(session) as over:
         session.start()
         try:
-            _describe(recorder, session, talk)
+            _describe(recorder, session)
+            notes = SourceNotes(talk.note, [one.name for one in followers])
             talk.manager.say("READY=1")
-            loop = _Loop(session, recorder, served, talk)
+            loop = _Loop(session, recorder, served, talk, notes)
             loop.run(over)
         finally:
             talk.manager.say("STOPPING=1")
@@ -138,6 +152,7 @@ def command(
             talk.problem(recorder.problem)
             for one in left:
                 talk.note(str(one))
+            talk.note(last_words(recorder.path, report))
             talk.close()
     return 0
 
@@ -167,8 +182,8 @@ class _Talk:
 
         if text is not None and text != self._told:
             self._told = text
-            self._err.put(f"error: the recording stopped: {printable(text)}")
-            self.manager.say(f"STATUS=the recording stopped: {printable(text)}")
+            self._err.put(f"error: {printable(text)}")
+            self.manager.say(f"STATUS={printable(text)}")
 
     def update(self, update: Update) -> None:
         """Events and the verdict, for stdout."""
@@ -204,12 +219,18 @@ class _Loop:
     """Updates go to the disk, then to the metrics, then to stdout."""
 
     def __init__(
-        self, session: Session, recorder: Recorder, metrics: Metrics | None, talk: _Talk
+        self,
+        session: Session,
+        recorder: Recorder,
+        metrics: Metrics | None,
+        talk: _Talk,
+        notes: SourceNotes,
     ) -> None:
         self._session = session
         self._recorder = recorder
         self._metrics = metrics
         self._talk = talk
+        self._notes = notes
 
     def run(self, over: Callable[[], bool]) -> None:
         from gpuprobe.recording.recorded import recorded
@@ -220,6 +241,7 @@ class _Loop:
                 records = self._recorder.problem is None
                 self._metrics.take(update, self._session.states, records=records)
             self._talk.update(update)
+            self._notes.look(self._session.states)
             self._talk.manager.turn()
             if over():
                 return
@@ -274,21 +296,25 @@ def _open(file: str | None, rate: float) -> Recorder:
     return Recorder(path, about={"command": "record", "rate_hz": f"{rate:g}"})
 
 
-def _describe(recorder: Recorder, session: Session, talk: _Talk) -> None:
-    from gpuprobe.reading import Unavailable
+def _describe(recorder: Recorder, session: Session) -> None:
     from gpuprobe.recording.about import of_machine
     from gpuprobe.recording.recorded import describe_sources
 
     for key, value in of_machine().items():
         recorder.describe(key, value)
     describe_sources(recorder, session.states)
-    for state in session.states:
-        if isinstance(state.access, Unavailable):
-            why = state.access.detail or state.access.reason.value
-            talk.note(f"not available: {state.name}: {why} -> {state.access.hint}")
 
 
 def _make_room() -> None:
     from gpuprobe.recording import places
 
     places.make_room()
+
+
+def _look_at_caches(talk: _Talk) -> None:
+    """Look for damage in JIT caches where the last run or boot ended uncleanly, and say so."""
+    from gpuprobe.cli.unclean_end import last_unclean_end, look_beside
+
+    end = last_unclean_end()
+    if end is not None:
+        look_beside(end, talk.note, repair=False)

@@ -15,8 +15,15 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def recording_to(file: str | None, session: Session) -> Iterator[Iterator[Update]]:
+def recording_to(
+    file: str | None, session: Session, report: Path | None = None
+) -> Iterator[Iterator[Update]]:
     """The session's updates, stored in `file` before they are given on where there is one.
+
+    Args:
+        file: The recording, or None.
+        session: What is watched.
+        report: Where a report of the recording goes at the end, or None.
 
     Raises:
         RecordingError: The file cannot be made.
@@ -34,16 +41,18 @@ def recording_to(file: str | None, session: Session) -> Iterator[Iterator[Update
         yield recorded(session.updates(), recorder)
     finally:
         recorder.end("stopped", diagnosis=session.diagnosis)
-        _say(recorder)
+        _say(recorder, report)
 
 
-def _say(recorder: Recorder) -> None:
+def _say(recorder: Recorder, report: Path | None) -> None:
+    from gpuprobe.cli.report_end import last_words
     from gpuprobe.reporters.plain import printable
 
     if recorder.problem is not None:
         click.echo(f"warning: {printable(recorder.problem)}", err=True)
     else:
         click.echo(f"Recorded to {printable(str(recorder.path))}", err=True)
+    click.echo(printable(last_words(recorder.path, report)), err=True)
 
 
 def replaying(file: str, speed: float) -> Session:

@@ -6,12 +6,16 @@ import re
 import shlex
 import sys
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
+from gpuprobe.cli.values import FiniteRange, gpu_not_there
 from gpuprobe.cli.watch import parse_addresses
 from gpuprobe.identity import PciAddress
+
+if TYPE_CHECKING:
+    from gpuprobe.cli.run_settings import Settings
 
 _UNITS: Final = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -43,6 +47,11 @@ def parse_command(
         raise click.BadParameter(f"{value!r}: {error}") from error
     if not words:
         raise click.BadParameter("it is empty")
+    from shutil import which
+
+    if which(words[0]) is None:
+        # In the night when the GPU is lost it would be too late to find out.
+        raise click.BadParameter(f"there is no program {words[0]!r} on the path")
     return value
 
 
@@ -57,7 +66,7 @@ def parse_command(
 )
 @click.option(
     "--rate",
-    type=click.FloatRange(0.1, 100),
+    type=FiniteRange(0.1, 100),
     metavar="HZ",
     default=10.0,
     show_default=True,
@@ -88,6 +97,48 @@ def parse_command(
     callback=parse_duration,
     help="On a loss send the engine SIGTERM, and SIGKILL so much later (30s, 2m).",
 )
+@click.option(
+    "--restart",
+    type=click.Choice(["no", "on-failure"]),
+    default="no",
+    show_default=True,
+    help="Start the engine again after a failure that a start can heal.",
+)
+@click.option(
+    "--max-deaths",
+    type=click.IntRange(1),
+    metavar="N",
+    default=3,
+    show_default=True,
+    help="With --restart: so many deaths within --within are the end.",
+)
+@click.option(
+    "--within",
+    "within_s",
+    metavar="DURATION",
+    callback=parse_duration,
+    default="15m",
+    show_default=True,
+    help="See --max-deaths.",
+)
+@click.option(
+    "--healthy-after",
+    "healthy_after_s",
+    metavar="DURATION",
+    callback=parse_duration,
+    default="6h",
+    show_default=True,
+    help="With --restart: after so long a service deaths before it count no more in a row.",
+)
+@click.option(
+    "--repair-caches", is_flag=True, help="Move damaged entries of JIT caches aside; undo is told."
+)
+@click.option(
+    "--report",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write a report here when the run failed.",
+)
 @click.option("--quiet", "-q", is_flag=True, help="Only the verdict's sentence.")
 @click.option("--verbose", "-v", is_flag=True, help="A line about a clean run, too.")
 @click.option("--root", hidden=True, default="/", help="Where /sys and /proc are looked for.")
@@ -101,6 +152,12 @@ def command(
     keep_exit_code: bool,
     on_loss: str | None,
     stop_on_loss_s: float | None,
+    restart: str,
+    max_deaths: int,
+    within_s: float,
+    healthy_after_s: float,
+    repair_caches: bool,
+    report: Path | None,
     quiet: bool,
     verbose: bool,
     root: str,
@@ -114,9 +171,14 @@ def command(
 
     Exit codes: the engine's own (128+N after signal N, 126 and 127 as a shell gives them); 79 when
     a GPU of this engine left the bus for certain; 125 when gpuprobe itself could not start.
+    With --restart they are those of the last start.
     """
     if record is not None and no_record:
         raise click.UsageError("--record and --no-record contradict each other")
+    if restart == "no":
+        _must_not_be_given("--restart on-failure", "max_deaths", "within_s", "healthy_after_s")
+    if not quiet and (absent := gpu_not_there(devices, root)) is not None:
+        click.echo(f"gpuprobe: {absent}", err=True)
     try:
         from gpuprobe.cli.run_settings import Settings
         from gpuprobe.live.front import become
@@ -130,11 +192,51 @@ def command(
             keep_exit_code=keep_exit_code,
             on_loss=on_loss or "",
             stop_on_loss_s=stop_on_loss_s,
+            restart=restart == "on-failure",
+            max_deaths=max_deaths,
+            within_s=within_s,
+            healthy_after_s=healthy_after_s,
+            repair_caches=repair_caches,
+            report=str(report.absolute()) if report is not None else "",
             quiet=quiet,
             verbose=verbose,
             root=root,
         )
-        become(argv, settings.command())
+        settings = _after_unclean_end(settings)
+        become(argv, settings.command(), again=settings.restart)
     except (ImportError, OSError) as error:
         click.echo(f"error: gpuprobe could not start: {error}", err=True)
         sys.exit(NOT_STARTED)
+
+
+def _must_not_be_given(goes_with: str, *names: str) -> None:
+    """Refuse an option that does nothing without another one."""
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if parameter.name in names and source is click.core.ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{parameter.opts[0]} goes with {goes_with}")
+
+
+def _after_unclean_end(settings: Settings) -> Settings:
+    """Look at the JIT caches where the last run or boot ended uncleanly, before the engine starts.
+
+    What takes longer goes on beside the engine.
+    """
+    from dataclasses import replace
+
+    from gpuprobe.cli.unclean_end import last_unclean_end, look_first
+    from gpuprobe.reporters.plain import printable
+
+    def say(text: str) -> None:
+        if not settings.quiet:
+            click.echo(f"gpuprobe: {printable(text)}", err=True)
+
+    try:
+        end = last_unclean_end()
+        if end is None or look_first(end, say, repair=settings.repair_caches):
+            return settings
+    except Exception as error:  # whatever it is, it is no reason not to start an engine
+        say(f"JIT caches were not looked at: {type(error).__name__}: {error}")
+        return settings
+    return replace(settings, unclean_at=end.at_s, unclean_boot=end.boot)

@@ -6,6 +6,7 @@ It may die, hang or be stopped; the engine, its output and its exit code do not 
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -13,28 +14,38 @@ import time
 from pathlib import Path
 from typing import Final
 
+from gpuprobe.cli.run_caches import JOIN_S, CacheCare
+from gpuprobe.cli.run_restart import Restarts
 from gpuprobe.cli.run_settings import Settings
-from gpuprobe.cli.run_words import Words
+from gpuprobe.cli.run_words import IN_FULL, Words
 from gpuprobe.diagnosis import Verdict
 from gpuprobe.identity import PciAddress
 from gpuprobe.live.container_client import Container, ContainerSearch, container_client
 from gpuprobe.live.doorbell import ANSWER_S, Doorbell
+from gpuprobe.live.engine_deaths import EngineDeaths
 from gpuprobe.live.engine_gpus import EngineGpus
 from gpuprobe.live.engine_notes import EngineNotes
 from gpuprobe.live.engine_process import EngineSource, Link, descendants, held_in_kernel
 from gpuprobe.live.engine_watch import EngineWatch, Told
 from gpuprobe.live.loss_command import LossCommand
-from gpuprobe.live.session import Session
+from gpuprobe.live.policy import Decision
+from gpuprobe.live.session import Session, Update
 from gpuprobe.live.sources import live_sources
 from gpuprobe.recording.due import BATCH_S
 from gpuprobe.recording.recorded import describe_sources, recorded
 from gpuprobe.recording.writer import Recorder
+
+STOP_GRACE_S: Final = 30.0
+"""From SIGTERM to SIGKILL for an engine that replaces its workers in vain."""
 
 LOST: Final = 79
 """The exit code when a GPU of the engine left the bus for certain."""
 
 CLOSE_S: Final = 10.0
 """How long the front is asked to stay while the recording is closed on a slow disk."""
+
+HELD: Final = 1
+"""The exit code when an engine was to be ended and hangs in the kernel, with its GPU there."""
 
 KILLED_S: Final = 2.0
 """An engine that is still there so long after SIGKILL hangs in the kernel."""
@@ -70,7 +81,22 @@ class Probe:
         self.watch = EngineWatch(
             self.session, self.engine, self.gpus, self.notes, root=self.root, wake=self.wake
         )
+        self.deaths = EngineDeaths(time.monotonic())
+        self.caches = CacheCare(
+            self.deaths,
+            self.notes,
+            self.words,
+            self.wake,
+            repair=settings.restart,
+            every=settings.repair_caches,
+            here=self.client is None,
+        )
+        self.restarts = Restarts(
+            settings, self.session, self.engine, self.watch, self.deaths, self.caches,
+            memory=link.memory, wake=self.wake,
+        )  # fmt: skip
         self.doorbell = Doorbell(link.front, self._answer)
+        self.told = False
         self.loss: Verdict | None = None
         self.on_loss: LossCommand | None = None
         self.killed_at: float | None = None
@@ -82,6 +108,8 @@ class Probe:
         self.session.start()
         self.doorbell.start()
         threading.Thread(target=self._describe, name="about", daemon=True).start()
+        self.restarts.start(self.recorder, os.environ)
+        self._look_beside()
         if self.search is not None:
             self.search.start()
         try:
@@ -91,6 +119,7 @@ class Probe:
                     self.words.recording_stopped(self.recorder.problem)
                 if told is not None:
                     self._tell(told)
+                self._mind_workers(update)
                 orphaned = self.engine.relay_gone and self.engine.exit is None
                 if self.watch.over or orphaned or self._is_held():
                     break
@@ -102,9 +131,11 @@ class Probe:
         if self.recorder is not None:
             # On the disk before anybody reads it on a screen.
             self.recorder.judged(told.diagnosis)
-            path = self.recorder.path
+            # Somebody may have taken it away: a path that leads nowhere helps nobody.
+            path = self.recorder.path if self.recorder.path.exists() else None
         ended = str(self.engine.exit or "still running")
         self.words.verdict(told, ended=ended, recording=path)
+        self.told = self.told or told.failed
         if told.loss is None or self.loss is not None:
             return
         self.loss = told.loss
@@ -113,9 +144,47 @@ class Probe:
             self.on_loss.start()
         grace = self.settings.stop_on_loss_s
         if grace is not None and not told.ended:
-            self.words.stopping(grace)
-            self.link.stop_engine(grace)
-            self.killed_at = time.monotonic() + grace
+            self._stop_engine(grace)
+
+    def _stop_engine(self, grace_s: float) -> None:
+        self.words.stopping(grace_s)
+        self.link.stop_engine(grace_s)
+        self.killed_at = time.monotonic() + grace_s
+
+    def _mind_workers(self, update: Update) -> None:
+        """An engine that replaces its workers is left to, until that is in vain."""
+        why = self.restarts.take(update, self.recorder)
+        if why:
+            self.words.note(f"its workers die again and again: {why}")
+            self._stop_engine(STOP_GRACE_S)
+        if self.engine.exit is None and self.caches.take():
+            self._tell_more()
+            self.caches.mend()
+
+    def _poll(self) -> Update:
+        """What came since the last look, recorded."""
+        update = self.session.poll()
+        if self.recorder is not None:
+            self.recorder.add(update.samples)
+            self.recorder.commit(update.events)
+        return update
+
+    def _take_the_rest(self) -> None:
+        """The end of a clean run is seen at once, and its last words may come a moment later."""
+        self.restarts.take(self._poll(), self.recorder)
+        if self.restarts.failed and not self.told:
+            self._tell(Told(self.session.judge(), self.watch.whose, ended=True))
+
+    def _tell_more(self) -> None:
+        """Damage was found in a cache: judge again, and tell where that changes the verdict."""
+        before = self.session.diagnosis
+        self._poll()
+        found = self.session.judge()
+        if self.recorder is not None:
+            self.recorder.judged(found)
+        first, was = found.verdicts[0], before.verdicts[0] if before is not None else None
+        if was is None or (first.kind, first.certainty) != (was.kind, was.certainty):
+            self.words.more(first)
 
     def _is_held(self) -> bool:
         """Whether the engine outlived SIGKILL, as a process in state D does; it is named then."""
@@ -133,6 +202,9 @@ class Probe:
         self.link.busy(CLOSE_S)
         self.doorbell.stop()
         ended = self.engine.exit
+        if ended is not None:
+            self._take_the_rest()
+        decision = self._decide() if ended is not None else None
         how = "engine-exited" if ended else "device-lost" if self.loss else "relay-gone"
         if self.recorder is not None:
             describe_sources(self.recorder, self.session.states)
@@ -145,12 +217,69 @@ class Probe:
             self.on_loss.wait()
             if self.on_loss.problem is not None:
                 self.words.note(f"--on-loss {self.on_loss.problem}")
+        failed = self.restarts.failed or self.loss is not None
+        if failed and not (decision and decision.again):
+            self._report(decision)
         lost = self.loss is not None and not self.settings.keep_exit_code
-        self.link.finish(LOST if lost else None, leave=lost and ended is None)
+        held = ended is None and (lost or bool(self.restarts.stopping))
+        again_s = decision.pause_s if decision is not None and decision.again else None
+        code = LOST if lost else HELD if held else None
+        memory = self.restarts.memory() if again_s is not None else ""
+        self.link.finish(code, leave=held, again_s=again_s, memory=memory)
         for left in self.session.stop():
             self.words.note(str(left))
         if self.search is not None:
             self.search.stop()
+
+    # --- after its end --------------------------------------------------------------------
+
+    def _decide(self) -> Decision | None:
+        """Look at the caches where its end fits damage there, and decide on a start anew."""
+        found = self.session.diagnosis
+        if self.restarts.failed and found is not None:
+            if self.restarts.fits_a_cache(found):
+                self.caches.look()
+            self.link.busy(JOIN_S + CLOSE_S)
+            self.caches.wait()
+            if self.caches.take():
+                self._tell_more()
+                self.caches.mend()
+        decision = self.restarts.decide(self.recorder, lost=self.loss is not None)
+        if decision is not None and decision.again:
+            self.words.again(decision.why, decision.pause_s)
+        return decision
+
+    def _report(self, decision: Decision | None) -> None:
+        """Write the report that was asked for, and say why there is no start anew."""
+        from gpuprobe.cli import report_end, run_report
+
+        see, recorder, found = "", self.recorder, self.session.diagnosis
+        if recorder is not None:
+            see = f"to attach it: {IN_FULL.format(path=shlex.quote(str(recorder.path)))}"
+        if self.settings.report and found is not None:
+            path = Path(self.settings.report)
+            self.link.busy(report_end.LIMIT_S + CLOSE_S)
+            if recorder is not None and recorder.problem is None:
+                problem = report_end.write_report(recorder.path, path)
+            else:
+                problem = run_report.write(path, found) or None
+            if problem is not None:
+                self.words.note(problem)
+            else:
+                see = f"report: {path}"
+        if decision is not None:
+            self.words.no_more(decision.why, see)
+        elif see.startswith("report: "):
+            self.words.note(see)
+
+    def _look_beside(self) -> None:
+        """Go on with the look at the caches that the start did not wait for."""
+        from gpuprobe.cli.unclean_end import UncleanEnd, look_beside
+
+        chosen = self.settings
+        if chosen.unclean_at is not None and self.restarts.number == 1:
+            end = UncleanEnd(chosen.unclean_at, chosen.unclean_boot)
+            look_beside(end, self.words.note, repair=chosen.repair_caches)
 
     def _answer(self, word: str) -> str:
         """What `gpuprobe release` is told."""
@@ -178,7 +307,8 @@ class Probe:
         if self.settings.record is None:
             return None
         try:
-            path = Path(self.settings.record) if self.settings.record else places.new_path()
+            given = self.settings.record
+            path = _free(Path(given), self.link) if given else places.new_path()
             recorder = Recorder(path, about={"command": "run"})
         except (GpuprobeError, OSError) as error:
             self.words.no_recording(error)
@@ -215,6 +345,15 @@ class Probe:
             self.recorder.describe(f"container-{key}", value)
         for key in ("name", "image", "digest", "pid"):
             self.recorder.describe(f"container-{key}", str(getattr(container, key)))
+
+
+def _free(path: Path, link: Link) -> Path:
+    """The file that was named, for a later start with its number."""
+    number, stem = 1, path.stem
+    while link.memory and path.exists():
+        number += 1
+        path = path.with_name(f"{stem}.{number}{path.suffix}")
+    return path
 
 
 def main() -> int:

@@ -30,6 +30,13 @@ class Settings:
         keep_exit_code: Never end with 79.
         on_loss: A command to start when a GPU of the engine is lost, or "".
         stop_on_loss_s: Send SIGTERM then, and SIGKILL so much later; None sends nothing.
+        restart: Start the engine again where that can help.
+        max_deaths: So many deaths within `within_s` end that.
+        healthy_after_s: Seconds of service after which the deaths before count no more in a row.
+        repair_caches: Move damaged entries of JIT caches aside.
+        unclean_at: When the last run or boot ended uncleanly, where the caches are still to be
+            looked at; seconds since 1970. unclean_boot: It was the boot.
+        report: Where to write the report of a failed run, or "".
         quiet: Only the verdict's sentence. verbose: A line about a clean run, too.
         root: Where /sys and /proc are looked for.
     """
@@ -42,6 +49,14 @@ class Settings:
     keep_exit_code: bool = False
     on_loss: str = ""
     stop_on_loss_s: float | None = None
+    restart: bool = False
+    max_deaths: int = 3
+    within_s: float = 900.0
+    healthy_after_s: float = 21600.0
+    repair_caches: bool = False
+    unclean_at: float | None = None
+    unclean_boot: bool = False
+    report: str = ""
     quiet: bool = False
     verbose: bool = False
     root: str = "/"

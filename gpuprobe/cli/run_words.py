@@ -8,12 +8,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from gpuprobe.cli.report_end import TO_ATTACH
+from gpuprobe.diagnosis import Verdict
 from gpuprobe.live.engine_watch import Told
+from gpuprobe.reporters import outline
 from gpuprobe.reporters.engine import EngineReporter
 from gpuprobe.reporters.plain import printable
 
-IN_FULL: Final = "gpuprobe diagnose {path}"
-"""The command that tells everything about a recording."""
+IN_FULL: Final = TO_ATTACH
+"""The command that makes the file to attach from a recording."""
 
 
 class Words:
@@ -53,6 +56,24 @@ class Words:
         own = tuple(map(str, told.whose.devices))
         lines = self._reporter.verdict(told.diagnosis, own=own, whose=str(told.whose), ended=ended)
         self._say([*lines, *where])
+
+    def more(self, verdict: Verdict) -> None:
+        """What a look at the caches makes of it."""
+        self._say([f"gpuprobe: [{outline.tag(verdict)}] {printable(verdict.summary)}"])
+
+    def again(self, why: str, pause_s: float) -> None:
+        """The engine is started again."""
+        self.note(f"the engine is started again in {pause_s:g} s: {why}")
+
+    def no_more(self, why: str, see: str) -> None:
+        """The engine is not started again, said even by a quiet one.
+
+        Args:
+            why: One clause.
+            see: The report, or the command that tells all, or "".
+        """
+        end = f"; {see}" if see else ""
+        self._say([f"gpuprobe: the engine is not started again: {printable(why + end)}"])
 
     def stopping(self, grace_s: float) -> None:
         """The engine is told to end."""

@@ -5,6 +5,7 @@ That is when a cache gets files that are cut short. Light: an engine waits for i
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 HOLD_S: Final = 2.0
 """How long an engine's start waits for the look at the caches."""
+
+RECENT_S: Final = 7 * 86_400.0
+"""An older end has left nothing that was not met since."""
 
 MARGIN_S: Final = 0.3
 
@@ -46,38 +50,58 @@ class UncleanEnd:
 def last_unclean_end(env: Mapping[str, str] | None = None) -> UncleanEnd | None:
     """How the newest recording that nobody writes ended: None where in order, or none is there.
 
-    Without a recording that has something left in its log, nothing is opened or imported.
+    An end in order leaves nothing in the log beside a recording; where all are empty, nothing is
+    opened or imported.
 
     Args:
         env: Where the folders of recordings are looked up; the process's own by default.
     """
-    env = os.environ if env is None else env
-    if not _any_cut(env):
+    folders = _folders(os.environ if env is None else env)
+    if not any(_cut(entry.path) for folder in folders for entry in _logs(folder)):
         return None
-    from gpuprobe.checks.recordings import is_recent, read_recordings
     from gpuprobe.jitcache.locks import boot_time
+    from gpuprobe.recording.opening import is_written
+    from gpuprobe.recording.places import find
 
-    seen = read_recordings(env)
-    last = next((one for one in reversed(seen) if not one.written), None)
-    if last is None or last.ended is not None or not is_recent(last):
-        return None
-    booted = boot_time()
-    return UncleanEnd(last.last_at, booted is not None and last.last_at < booted)
+    dated = {path: _last_at(path) for folder in folders for path in find(Path(folder))}
+    for path, at_s in sorted(dated.items(), key=lambda item: item[1], reverse=True):
+        if is_written(path):
+            continue
+        if not _cut(f"{path}-wal") or time.time() - at_s > RECENT_S:
+            return None
+        booted_s = boot_time()
+        return UncleanEnd(at_s, booted_s is not None and at_s < booted_s)
+    return None
 
 
-def _any_cut(env: Mapping[str, str]) -> bool:
+def _folders(env: Mapping[str, str]) -> list[str]:
     state = env.get("XDG_STATE_HOME") or (f"{env['HOME']}/.local/state" if env.get("HOME") else "")
     named = [env.get("GPUPROBE_DIR", ""), "/var/lib/gpuprobe", f"{state}/gpuprobe" if state else ""]
-    for folder in filter(None, named):
-        try:
-            with os.scandir(folder) as entries:
-                if any(
-                    one.name.endswith(".gpuprobe-wal") and one.stat().st_size for one in entries
-                ):
-                    return True
-        except OSError:
-            continue
-    return False
+    return [folder for folder in named if folder and os.path.isdir(folder)]  # noqa: PTH112 - light
+
+
+def _logs(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return [entry for entry in entries if entry.name.endswith(".gpuprobe-wal")]
+    except OSError:
+        return []
+
+
+def _cut(log: str) -> bool:
+    try:
+        return os.stat(log).st_size > 0  # noqa: PTH116 - light
+    except OSError:
+        return False
+
+
+def _last_at(path: Path) -> float:
+    """When it was written last: until a checkpoint that is its log's time."""
+    times = [0.0]
+    for side in ("", "-wal"):
+        with contextlib.suppress(OSError):
+            times.append(path.with_name(f"{path.name}{side}").stat().st_mtime)
+    return max(times)
 
 
 def look_first(end: UncleanEnd, say: Callable[[str], None], *, repair: bool) -> bool:
@@ -132,7 +156,7 @@ def _tell(end: UncleanEnd, found: Looked, say: Callable[[str], None], *, repair:
     more = f" and {len(found.deadly) - 1} more" if len(found.deadly) > 1 else ""
     what = f"{end}; JIT caches: {first.path} {first.why}{more}; a program that loads it dies"
     if not repair:
-        say(f"{what}. To move it aside: gpuprobe jitcache repair, or --repair-caches")
+        say(f"{what}. To move it aside: gpuprobe jitcache repair")
         return
     lines, problem = move_aside(found.deadly)
     say(what)

@@ -11,12 +11,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gpuprobe.cli.check import parse_address, wants_colour, write
+from gpuprobe.cli.report_end import checked
+from gpuprobe.cli.values import FiniteRange
 from gpuprobe.identity import PciAddress
 
 if TYPE_CHECKING:
@@ -41,7 +44,7 @@ def parse_addresses(
 @click.command("watch")
 @click.option(
     "--rate",
-    type=click.FloatRange(0.1, 100),
+    type=FiniteRange(0.1, 100),
     metavar="HZ",
     default=10.0,
     show_default=True,
@@ -82,10 +85,16 @@ def parse_addresses(
     metavar="FILE",
     help="Store all of it in a recording, for diagnose and report; FILE must not exist yet.",
 )
+@click.option(
+    "--report",
+    metavar="FILE",
+    callback=checked,
+    help="At the end write the report of --record: .md, .html, .json or .zip.",
+)
 @click.option("--replay", metavar="FILE", help="Watch a recording instead of this machine.")
 @click.option(
     "--speed",
-    type=click.FloatRange(0.1, 1000),
+    type=FiniteRange(0.1, 1000),
     metavar="X",
     default=1.0,
     show_default=True,
@@ -100,6 +109,7 @@ def command(
     exit_codes: str | None,
     color: str,
     record: str | None,
+    report: Path | None,
     replay: str | None,
     speed: float,
 ) -> int:
@@ -121,6 +131,8 @@ def command(
 
     if replay and (record or once or devices):
         raise click.UsageError("--replay goes without --record, --once and --device")
+    if report and not record:
+        raise click.UsageError("--report goes with --record")
     if record and once:
         raise click.UsageError("--record goes without --once")
     if format_ != "text" and not once:
@@ -145,7 +157,7 @@ def command(
         try:
             if once:
                 return _once(session, board, format_, exit_codes)
-            with recording_to(record, session) as updates:
+            with recording_to(record, session, report) as updates:
                 if replay:
                     updates = until_over(updates, session)
                 if not _wait_for_a_gpu(session, board, over, updates):

@@ -22,6 +22,13 @@ _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SEGMENT = struct.Struct("<IIQQQQQQ")
 _NOBITS = 8
+_DYNAMIC = 6
+_TABLES = {2: "symbols", 3: "names", 4: "relocations", 11: "symbols"}
+"""Sections that a loader or linker walks row by row, none of which is zeros for long."""
+_ROWS = 256
+"""So many bytes of zeros are no longer a row or two that a linker left empty."""
+_NEEDED = {5, 6}
+"""DT_STRTAB and DT_SYMTAB: the loader follows both without a look, and dies without them."""
 _LOAD = 1
 _EXECUTABLE = 4
 _PAGE = 4096
@@ -123,9 +130,30 @@ def _sections(file: OpenFile, offset: int, width: int, number: int, names: int) 
             left -= len(code)
             if (hole := zero_hole(code, start)) is not None:
                 return Fault(f"its code holds zeros from byte {hole} of {file.size}")
+        elif (fault := _tables(file, kind, start, length)) is not None:
+            return fault
     strings = _SECTION.unpack_from(table, names * width)
     if strings[5] and not file.at(strings[4], min(strings[5], 4096)).strip(b"\0"):
         return Fault("its table of names holds zeros")
+    return None
+
+
+def _tables(file: OpenFile, kind: int, start: int, length: int) -> Fault | None:
+    """What is wrong with a table that the loader walks: a lost disk block leaves zeros in it."""
+    if kind == _DYNAMIC:
+        rows = file.at(start, min(length, _PAGE) // 16 * 16)
+        tags = [tag for tag, _ in struct.iter_unpack("<qQ", rows)]
+        told = tags[: tags.index(0)] if 0 in tags else tags
+        return None if set(told) >= _NEEDED else Fault("its dynamic table holds zeros")
+    if kind not in _TABLES:
+        return None
+    table = file.at(start, min(length, _MAX_CODE))
+    first = start // _PAGE * _PAGE
+    for block in range(first, start + len(table), _PAGE):
+        part = table[max(block - start, 0) : block + _PAGE - start]
+        if len(part) >= _ROWS and not part.strip(b"\0"):
+            at = max(block, start)
+            return Fault(f"its table of {_TABLES[kind]} holds zeros from byte {at} of {file.size}")
     return None
 
 

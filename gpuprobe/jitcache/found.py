@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpuprobe.clock import Stamp
 from gpuprobe.diagnosis import Input
 from gpuprobe.events import SCANNED, JitCacheFailed, Origin
 from gpuprobe.jitcache.api import scan
@@ -24,12 +25,13 @@ def read_caches(paths: Sequence[str], first: int = 0) -> list[Reading]:
     return to_readings(scan(paths), first)
 
 
-def to_event(found: CacheFinding, order: int) -> JitCacheFailed:
-    """The bad file as an event of its own input."""
+def to_event(found: CacheFinding, order: int, stamp: Stamp | None = None) -> JitCacheFailed:
+    """The bad file as an event of its own input; `stamp` says when it was found."""
     why = f"{found.name or found.key} {found.why}"
     said = f" ({found.kernel})" if found.kernel else ""
     return JitCacheFailed(
         origin=Origin(str(found.path), None, f"{why}{said}"[:500], ref="scan", order=(order, 0)),
+        stamp=stamp,
         source=SCANNED,
         cache=found.cache,
         why=why,

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from gpuprobe.clock import now
 from gpuprobe.errors import GpuprobeError
 from gpuprobe.events import JitCacheFailed
 from gpuprobe.jitcache.api import Moved, ScanReport, repair, scan
@@ -22,6 +23,9 @@ DEADLINE_S: Final = 5.0
 
 LOADED: Final = (".cubin", ".hsaco", ".so")
 """Files that end a process without a word when they are cut."""
+
+MARKS: Final = 4
+"""Entries of one death that are remembered."""
 
 FIRST_ORDER: Final = 1000
 """Number of the first file among the session's inputs, behind every source."""
@@ -44,7 +48,8 @@ class Looked:
 
     def events(self) -> list[JitCacheFailed]:
         """What was found, for the rules."""
-        return [to_event(found, FIRST_ORDER + n) for n, found in enumerate(self.deadly)]
+        stamp = now()
+        return [to_event(found, FIRST_ORDER + n, stamp) for n, found in enumerate(self.deadly)]
 
     def met(self, named: Iterable[tuple[str, str]], *, silent: bool) -> list[CacheFinding]:
         """The files that an engine died of.
@@ -77,7 +82,7 @@ def look(*, deadline_s: float = DEADLINE_S, unclean_at: float | None = None) -> 
 def marks(found: Iterable[CacheFinding], named: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     """Short marks of entries, by which a second death of the same one is known."""
     pairs = {(one.cache, one.key) for one in found} | {pair for pair in named if pair[1]}
-    return tuple(sorted(mark(f"{cache} {key}") for cache, key in pairs))
+    return tuple(sorted(mark(f"{cache} {key}") for cache, key in pairs)[:MARKS])
 
 
 def move_aside(found: Sequence[CacheFinding]) -> tuple[list[str], str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from gpuprobe.events import EngineChanged, Event, JitCacheFailed, ProcessCrashed
+from gpuprobe.events import SCANNED, EngineChanged, Event, JitCacheFailed, ProcessCrashed
 from gpuprobe.live.engine_watch import DEATHS
 
 TOGETHER_S: Final = 30.0
@@ -41,7 +41,7 @@ class EngineDeaths:
         """Note what came; gives whether a worker died that is a death of its own."""
         before = len(self.times)
         for event in events:
-            if isinstance(event, JitCacheFailed) and event.fatal:
+            if isinstance(event, JitCacheFailed) and event.fatal and event.source != SCANNED:
                 self.entries.append((event.cache, event.key or event.path))
             if isinstance(event, ProcessCrashed):
                 self.silent = self.silent or event.signal in SILENT
@@ -59,6 +59,11 @@ class EngineDeaths:
             return False
         self.times.append(here)
         return True
+
+    def settled(self) -> None:
+        """The last death is dealt with; what comes belongs to the next one."""
+        self.silent = False
+        self.entries = []
 
     def served_s(self) -> float:
         """Seconds of service before the last death."""

@@ -46,6 +46,11 @@ class EngineNotes:
             except queue.Empty:
                 return
 
+    def add(self, event: Event) -> None:
+        """Add an event that has an input of its own."""
+        self._events.put(event)
+        self._wake.set()
+
     def put(self, kind: type[Event], text: str, ref: str | None = None, **values: Any) -> None:
         """Add an event of this moment."""
         order = (self._order, next(self._numbers))

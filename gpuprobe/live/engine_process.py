@@ -48,6 +48,7 @@ class Link:
         terminal: Whether the user's stderr is a terminal. The probe's own is a pipe, which the
             front copies there.
         kernel: Descriptor of /dev/kmsg, placed where it ended before the engine started; or None.
+        memory: What the probe of the last start left for this one, or "".
     """
 
     def __init__(
@@ -58,11 +59,13 @@ class Link:
         *,
         terminal: bool = False,
         kernel: int | None = None,
+        memory: str = "",
     ) -> None:
         self.frames = frames
         self.front = front
         self.terminal = terminal
         self.kernel = kernel
+        self.memory = memory
         self._control = control
         for descriptor in (frames, control, *((kernel,) if kernel is not None else ())):
             os.set_inheritable(descriptor, False)
@@ -78,6 +81,7 @@ class Link:
             int(told["front"]),
             terminal=told["terminal"],
             kernel=kernel if kernel >= 0 else None,
+            memory=told["memory"],
         )
 
     def stop_engine(self, grace_s: float) -> bool:
@@ -88,14 +92,25 @@ class Link:
         """Ask the front not to leave for that long, although the engine has ended."""
         return relay_frames.send(self._control, busy=seconds)
 
-    def finish(self, code: int | None = None, *, leave: bool = False) -> bool:
+    def finish(
+        self,
+        code: int | None = None,
+        *,
+        leave: bool = False,
+        again_s: float | None = None,
+        memory: str = "",
+    ) -> bool:
         """The last word: the front ends with `code`, or with the engine's own where that is None.
 
         Args:
             code: The exit code, 0 to 255.
             leave: Do not wait for the engine's end: it hangs in the kernel.
+            again_s: Start the engine again after so many seconds.
+            memory: What the next probe is to know; 3,000 characters at most.
         """
-        return relay_frames.send(self._control, code=code, leave=leave, done=True)
+        return relay_frames.send(
+            self._control, code=code, leave=leave, again=again_s, memory=memory, done=True
+        )
 
 
 @dataclass(frozen=True, slots=True)

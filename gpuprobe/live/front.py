@@ -8,6 +8,9 @@ nothing here. Nor does the end of this process change anything for the engine.
 Signals: HUP, INT, QUIT, TERM, WINCH, TSTP and CONT go to the engine's process group, USR1 and USR2
 to its first process; what was ignored at the start stays ignored. A Ctrl-Z stops this process too.
 A command started in the background gets no keys until it is stopped and put into the foreground.
+
+An engine is started again only where the probe says so, and each start is a new relay and a new
+probe. A signal that asks to end in the pause between ends it at once.
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from gpuprobe.live import relay_start
+from gpuprobe.live import relay_frames, relay_start
+from gpuprobe.live.front_again import Kept, end_leftovers
 from gpuprobe.live.front_talk import Talk, say
 from gpuprobe.live.relay import Relay
 from gpuprobe.live.relay_frames import packet_pipe, receive, send
@@ -40,7 +44,7 @@ PASSED_ON: Final = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM
                     signal.SIGUSR2, signal.SIGWINCH, signal.SIGTSTP, signal.SIGCONT)  # fmt: skip
 
 
-def become(engine: Sequence[str], probe: Sequence[str]) -> NoReturn:
+def become(engine: Sequence[str], probe: Sequence[str], *, again: bool = False) -> NoReturn:
     """Become the front of `engine`: this process is replaced, and ends as the engine does.
 
     Args:
@@ -49,6 +53,7 @@ def become(engine: Sequence[str], probe: Sequence[str]) -> NoReturn:
             `engine_process.Link.from_argument`. It has this process's environment and working
             folder, an empty stdin and stdout, and a session of its own. What it writes to stderr is
             passed on from a pipe, so that a probe that hangs keeps nobody's reader waiting.
+        again: The probe may have the engine started again.
 
     Raises:
         OSError: This Python cannot be executed again.
@@ -59,7 +64,8 @@ def become(engine: Sequence[str], probe: Sequence[str]) -> NoReturn:
     folder = Path(__file__).parents[2]
     options = ["-I", "-S", *(["-B"] if sys.dont_write_bytecode else [])]
     script = str(Path(__file__).with_name("front_main.py"))
-    arguments = [sys.executable, *options, script, str(folder), json.dumps(list(probe)), *engine]
+    told = json.dumps({"probe": list(probe), "again": again})
+    arguments = [sys.executable, *options, script, str(folder), told, *engine]
     os.execve(sys.executable, arguments, relay_start.environment())  # noqa: S606 - this Python
 
 
@@ -68,7 +74,8 @@ def main(arguments: Sequence[str]) -> NoReturn:
     given = relay_start.inherited()
     code = CANNOT_START
     try:
-        code = Front(given).run(arguments[1:], json.loads(arguments[0]))
+        told = json.loads(arguments[0])
+        code = Front(given, again=told["again"]).run(arguments[1:], told["probe"])
     except OSError as error:
         say(f"cannot start: {error.strerror or error}")
     os._exit(code)
@@ -79,12 +86,19 @@ class Front:
 
     Args:
         given: What this process was started with.
+        again: The probe may have the engine started again.
     """
 
-    def __init__(self, given: relay_start.Inherited) -> None:
+    def __init__(self, given: relay_start.Inherited, *, again: bool = False) -> None:
         self._given = given
+        self._kept = Kept() if again else None
+        self._memory = ""
         self._arrived: list[int] = []
         self._wake_read, self._wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Nothing is known of an engine yet."""
         self._news = self._orders = self._words = self._terminal = -1
         self._talk = Talk()
         self._relay = self._probe = 0
@@ -94,15 +108,31 @@ class Front:
         self._said: int | None = None
         self._drained = self._leave = self._keyboard = False
         self._until: float | None = None
+        self._again: float | None = None
+        self._ended_by: int | None = None
 
     def run(self, engine: Sequence[str], probe: Sequence[str]) -> int:
         """See `main`; gives the exit code."""
         relay_start.set_name("gpuprobe")
         relay_start.become_reaper()
+        self._listen()
+        code = self._one(engine, probe)
+        while self._kept is not None and self._again is not None and self._ended_by is None:
+            asked = self._pause(self._again)
+            if asked is not None:
+                return 128 + asked
+            self._given = self._given._replace(foreground=self._is_foreground())
+            self._let_go()
+            self._begin()
+            self._kept.put_back()
+            code = self._one(engine, probe)
+        return code
+
+    def _one(self, engine: Sequence[str], probe: Sequence[str]) -> int:
+        """From a start to an end; gives the exit code."""
         if os.isatty(0):
             self._terminal = os.dup(0)
             self._modes = termios.tcgetattr(0)
-        self._listen()
         kernel = _kernel_log()
         frames = self._start_relay(engine, kernel)
         first = self._first_word()
@@ -115,7 +145,8 @@ class Front:
         os.close(frames)
         if kernel >= 0:
             os.close(kernel)
-        relay_start.close_others(self._given.others)
+        if self._kept is None:
+            relay_start.close_others(self._given.others)
         replace_with_null(0)
         replace_with_null(1)
         os.chdir("/")
@@ -149,7 +180,8 @@ class Front:
             code = CANNOT_START
             with contextlib.suppress(BaseException):
                 ends = (frames, self._orders, self._news, self._wake_read, self._wake_write)
-                for mine in (*ends, *((kernel,) if kernel >= 0 else ())):
+                kept = self._kept.numbers if self._kept is not None else ()
+                for mine in (*ends, *kept, *((kernel,) if kernel >= 0 else ())):
                     os.close(mine)
                 Relay(orders, news, to_probe, self._given).run(engine)
                 code = 0
@@ -168,7 +200,8 @@ class Front:
     def _start_probe(self, probe: Sequence[str], frames: int, kernel: int) -> None:
         self._words, words = packet_pipe()
         told = {"frames": frames, "control": words, "front": os.getpid()}
-        link = json.dumps({**told, "terminal": os.isatty(2), "kernel": kernel})
+        more = {"terminal": os.isatty(2), "kernel": kernel, "memory": self._memory}
+        link = json.dumps({**told, **more})
         command = [os.fsencode(argument) for argument in (*probe, link)]
         self._probe = os.fork()
         if self._probe == 0:
@@ -214,6 +247,8 @@ class Front:
             if number == signal.SIGCONT:
                 self._go_on()
             elif number != signal.SIGCHLD:
+                if self._code is not None and number in relay_frames.STOPPING:
+                    self._ended_by = number  # too late for the engine, and not for the next one
                 send(self._orders, signal=number)
 
     def _hear_relay(self, news: dict[str, Any] | None) -> None:
@@ -254,6 +289,7 @@ class Front:
         elif "done" in word:
             self._said = word["code"]
             self._leave = self._leave or bool(word["leave"])
+            self._again, self._memory = word.get("again"), str(word.get("memory", ""))
             os.close(self._words)
             self._words = -1
 
@@ -272,6 +308,38 @@ class Front:
         if self._code is None or not self._drained:
             return self._news < 0 and not self._has_children()
         return self._words < 0 or self._until is None or time.monotonic() >= self._until
+
+    # --- between two engines ---------------------------------------------------------------
+
+    def _pause(self, seconds: float) -> int | None:
+        """Wait before the next start; gives the signal that ended the waiting, or None."""
+        end_leftovers(self._relay, signal.SIGTERM)
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            poller = select.poll()
+            poller.register(self._wake_read, select.POLLIN)
+            if self._talk.source >= 0:
+                poller.register(self._talk.source, select.POLLIN)
+            poller.poll(left * 1000.0 + 1.0)
+            with contextlib.suppress(BlockingIOError):
+                os.read(self._wake_read, 4096)
+            self._talk.pass_on()
+            self._reap()
+            while self._arrived:
+                number = self._arrived.pop(0)
+                if number in relay_frames.STOPPING:
+                    return number
+                if number == signal.SIGTSTP:
+                    self._stop()
+        end_leftovers(self._relay, signal.SIGKILL)
+        return None
+
+    def _let_go(self) -> None:
+        """Close what led to the last engine's relay and probe."""
+        self._talk.pass_on()
+        for number in (self._news, self._orders, self._words, self._talk.source, self._terminal):
+            if number >= 0:
+                os.close(number)
 
     # --- children and job control ----------------------------------------------------------
 

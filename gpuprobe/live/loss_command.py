@@ -30,7 +30,7 @@ class LossCommand:
         recording: The recording, or None.
 
     Attributes:
-        problem: Why it could not be started or was ended; None while all is well.
+        problem: Why it could not be started, was ended or failed; None while all is well.
     """
 
     def __init__(self, command: str, verdict: Verdict, recording: Path | None) -> None:
@@ -73,7 +73,10 @@ class LossCommand:
             self.problem = f"{self._argv[0]}: {error.strerror or error}"
             return
         try:
-            process.wait(self.left_s)
+            code = process.wait(self.left_s)
+            if code:
+                how = f"code {code}" if code > 0 else f"signal {-code}"
+                self.problem = f"{self._argv[0]}: ended with {how}"
         except subprocess.TimeoutExpired:
             self.problem = f"{self._argv[0]}: not done in {DEADLINE_S:.0f} s, killed"
             with contextlib.suppress(OSError):

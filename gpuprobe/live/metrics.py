@@ -9,6 +9,7 @@ it (`00000000:4B:00.0`), so that series can be joined; `gpu` is NVML's index. Ne
 from __future__ import annotations
 
 import contextlib
+import errno
 import socket
 import socketserver
 import threading
@@ -243,7 +244,7 @@ def parse_endpoint(text: str) -> tuple[str, int]:
     """
     host, _, port = text.strip().rpartition(":")
     host = host.removeprefix("[").removesuffix("]") or "127.0.0.1"
-    if not (port.isascii() and port.isdecimal() and int(port) < 65536):
+    if not (port.isascii() and port.isdecimal() and len(port) < 6 and int(port) < 65536):
         raise UsageError(
             f"{text!r} is no HOST:PORT", hint="Such as --metrics 9600, which is 127.0.0.1:9600."
         )
@@ -258,7 +259,7 @@ class Endpoint:
         host: Where to listen. port: 0 for any free one.
 
     Attributes:
-        port: The port that is listened on.
+        port: The port that is listened on. url: Where a scraper finds it, from the host as named.
 
     Raises:
         UsageError: The address cannot be used, or prometheus-client is missing.
@@ -272,15 +273,16 @@ class Endpoint:
                 "--metrics needs prometheus-client", hint="pip install 'gpuprobe[metrics]'"
             ) from error
         server = _Server6 if ":" in host else _Server
+        shown = f"[{host}]" if ":" in host else host
         try:
             self._server = server((host, port), _Handler)
         except OSError as error:
             raise UsageError(
-                f"cannot listen on {host}:{port}: {error.strerror or error}",
-                hint="Is another exporter there? Name another port: --metrics 127.0.0.1:9601",
+                f"cannot listen on {shown}:{port}: {error.strerror or error}", hint=_other(error)
             ) from error
         self._server.metrics = metrics
         self.port = int(self._server.server_address[1])
+        self.url = f"http://{shown}:{self.port}/metrics"
         self._thread = threading.Thread(
             target=self._server.serve_forever, name="metrics", daemon=True
         )
@@ -290,6 +292,15 @@ class Endpoint:
         """Stop listening; answers that are under way are left."""
         self._server.shutdown()
         self._server.server_close()
+
+
+def _other(error: OSError) -> str:
+    """What to try where a port cannot be listened on."""
+    if error.errno == errno.EADDRINUSE:
+        return "Another exporter is there. Name another port: --metrics 9601"
+    if error.errno == errno.EACCES:
+        return "Ports below 1024 are for root. Name a higher one: --metrics 9600"
+    return "The host must be an address of this machine: 127.0.0.1, or 0.0.0.0 for all of them."
 
 
 class _Server(ThreadingHTTPServer):

@@ -228,20 +228,21 @@ def decide(deaths: Sequence[Death], limits: Limits, *, problem: str = "") -> Dec
         return Decision(False, "a contained memory error again after one start")
     if why := tripped(deaths, limits):
         return Decision(False, why)
+    lately = len(_lately(deaths, limits))
     pause_s = min(LONGEST_PAUSE_S, 2.0 ** (len(row) - 1))
     why = {
         Cure.REPAIR: "its cache entry is out of the way",
         Cure.ONCE: "a contained memory error: once",
-    }.get(last.cure, f"death {len(row)} since it served well")
+    }.get(last.cure, f"{lately} of {limits.max_deaths} deaths within {_spelled(limits.within_s)}")
     return Decision(True, why, pause_s if last.cure is Cure.BACK_OFF else 1.0)
 
 
 def tripped(deaths: Sequence[Death], limits: Limits) -> str | None:
     """Why the breaker is open after the last of these deaths, or None."""
     last = deaths[-1]
-    lately = [one for one in deaths if abs(last.at_s - one.at_s) <= limits.within_s]
-    if len(lately) >= limits.max_deaths:
-        return f"{_ordinal(len(lately))} death within {_spelled(limits.within_s)}"
+    lately = len(_lately(deaths, limits))
+    if lately >= limits.max_deaths:
+        return f"{_ordinal(lately)} death within {_spelled(limits.within_s)}"
     row = row_of(deaths, limits)
     same = 0
     for death in reversed(row):
@@ -254,6 +255,10 @@ def tripped(deaths: Sequence[Death], limits: Limits) -> str | None:
         well = _spelled(limits.healthy_after_s)
         return f"{_ordinal(len(row))} death in a row without {well} of service in between"
     return None
+
+
+def _lately(deaths: Sequence[Death], limits: Limits) -> list[Death]:
+    return [one for one in deaths if abs(deaths[-1].at_s - one.at_s) <= limits.within_s]
 
 
 def row_of(deaths: Sequence[Death], limits: Limits) -> list[Death]:

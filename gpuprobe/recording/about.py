@@ -86,10 +86,13 @@ ENV_NAMES: Final = frozenset(
 )
 ENV_PREFIXES: Final = (
     "CUDA_", "CUBLAS_", "CUDNN_", "FLASHINFER_", "GGML_", "JAX_", "LLAMA_", "NCCL_", "NVIDIA_",
-    "NVTE_", "OLLAMA_", "PYTORCH_", "SGLANG_", "SGL_", "TF_", "TILELANG_", "TORCH_",
+    "NVTE_", "OLLAMA_", "PYTORCH_", "SGLANG_", "SGL_", "TF_CPP_", "TF_CUDA", "TF_CUDNN_",
+    "TF_DETERMINISTIC_", "TF_ENABLE_", "TF_FORCE_", "TF_GPU_", "TF_NUM_", "TF_XLA_",
+    "TILELANG_", "TORCH_",
     "TORCHINDUCTOR_", "TRITON_", "VLLM_", "XLA_",
 )  # fmt: skip
-"""Variables that are told; never one whose name speaks of a key or a token."""
+"""Variables that are told; never one whose name speaks of a key or a token. TensorFlow shares
+`TF_` with Terraform, whose `TF_VAR_…` hold passwords under any name."""
 
 _DMI: Final = {
     "machine": ("sys_vendor", "product_name"),

@@ -33,6 +33,10 @@ class CodecError(ValueError):
     """What stands there is no event that this version knows."""
 
 
+class NewerError(CodecError):
+    """It has what this version does not know: a newer one may have written it."""
+
+
 def encode(event: Event) -> dict[str, Any]:
     """Everything of an event but its kind, as what JSON can hold."""
     found: dict[str, Any] = {"origin": _origin(event.origin)}
@@ -60,7 +64,7 @@ def decode(kind: str, found: Mapping[str, Any]) -> Event:
     """
     made = KINDS.get(kind)
     if made is None:
-        raise CodecError(f"unknown kind of event {kind!r}")
+        raise NewerError(f"unknown kind of event {kind!r}")
     hints = _hints(made)
     values: dict[str, Any] = {}
     for name, value in found.items():
@@ -71,7 +75,7 @@ def decode(kind: str, found: Mapping[str, Any]) -> Event:
         elif name in hints:
             values[name] = _typed(value, hints[name], name)
         else:
-            raise CodecError(f"{kind} has no field {name!r}")
+            raise NewerError(f"{kind} has no field {name!r}")
     try:
         return made(**values)
     except TypeError as error:

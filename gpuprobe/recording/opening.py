@@ -14,7 +14,7 @@ import sqlite3
 import struct
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +42,10 @@ DEADLINE_S: Final = 120.0
 _STEPS: Final = 20_000
 """Steps of SQLite's machine between two looks at the deadline."""
 
+DAMAGED: Final = (sqlite3.Error, UnicodeDecodeError, OverflowError)
+"""What reading a damaged database raises; the second where SQLite's message quotes bytes of it
+that are no UTF-8."""
+
 
 @dataclass(slots=True)
 class Opened:
@@ -54,6 +58,7 @@ class Opened:
         live: Somebody is writing it.
         notes: What a reader should know.
         failed: Tables whose last reading ended with an error.
+        damaged: Tables of which something could not be read.
         until: When reading is given up, by `time.monotonic`.
     """
 
@@ -63,6 +68,7 @@ class Opened:
     live: bool = False
     notes: list[str] = field(default_factory=list)
     failed: set[str] = field(default_factory=set)
+    damaged: set[str] = field(default_factory=set)
     until: float = 0.0
 
     def renew(self) -> None:
@@ -97,9 +103,11 @@ class Opened:
                     hint="Give the logs of the same time instead.",
                 ) from error
             self.failed.add(table)
+            self.damaged.add(table)
             self.note(f"part of its table {table} cannot be read ({error})")
-        except (sqlite3.Error, OverflowError) as error:
+        except DAMAGED as error:
             self.failed.add(table)
+            self.damaged.add(table)
             self.note(f"part of its table {table} is damaged and was left out ({error})")
 
     def note(self, text: str) -> None:
@@ -143,6 +151,10 @@ def opened(path: Path) -> Iterator[Opened]:
         elif _has_bytes(wal):
             uri = f"file:{quote(str(_copied(path, wal, Path(private))))}"
         else:
+            # A recording is made once and never opened to be written again, so one that nobody
+            # writes and that has no WAL does not change. SQLite is told so: else it would make
+            # `-wal` and `-shm` beside the file, and fail where it may not. A copy of up to half
+            # a gigabyte would buy nothing.
             uri = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
         connection = _connect(uri, path)
         try:
@@ -253,8 +265,8 @@ def _examine(found: Opened, *, private: bool) -> None:
         objects = connection.execute(
             "SELECT type, name, sql FROM sqlite_master LIMIT 1000"
         ).fetchall()
-    except sqlite3.Error as error:
-        raise _unreadable(path, error) from error
+    except DAMAGED as error:
+        raise _unreadable(path, error, found.notes) from error
     if not objects and not private:
         raise _without_wal(path, "it has no tables")
     if application != schema.APPLICATION_ID:
@@ -273,7 +285,7 @@ def _examine(found: Opened, *, private: bool) -> None:
     try:
         connection.execute("PRAGMA query_only = ON")
         found.meta = dict(_texts(connection.execute("SELECT key, value FROM meta LIMIT 10000")))
-    except sqlite3.Error as error:
+    except DAMAGED as error:
         found.note(f"its table meta is damaged ({error})")
 
 
@@ -281,7 +293,7 @@ def _maker(connection: sqlite3.Connection) -> str:
     """Which gpuprobe made a recording, in words."""
     try:
         row = connection.execute("SELECT value FROM meta WHERE key = 'gpuprobe'").fetchone()
-    except sqlite3.Error:
+    except DAMAGED:
         row = None
     known = row is not None and isinstance(row[0], str)
     return f"{row[0][:40]} made it" if known else "a newer one made it"
@@ -335,7 +347,7 @@ def last_moment(connection: sqlite3.Connection) -> str | None:
             row = connection.execute(
                 f"SELECT at FROM {table} ORDER BY id DESC LIMIT 1"  # noqa: S608 - our own names
             ).fetchone()
-        except sqlite3.Error:
+        except DAMAGED:
             continue
         if row is not None and isinstance(row[0], int):
             found.append(row[0])
@@ -345,8 +357,10 @@ def last_moment(connection: sqlite3.Connection) -> str | None:
         return None
 
 
-def _unreadable(path: Path, error: sqlite3.Error) -> RecordingError:
+def _unreadable(path: Path, error: Exception, notes: Sequence[str] = ()) -> RecordingError:
+    """The refusal of a damaged file; a note that it is cut short says more than SQLite does."""
+    why = "its schema is damaged" if isinstance(error, UnicodeDecodeError) else error
     return RecordingError(
-        f"{path} cannot be read: {error}",
+        f"{path} cannot be read: {notes[0] if notes else why}",
         hint="It is damaged or cut short: copy it again, with its -wal where there is one.",
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Final
 from gpuprobe.errors import RecordingError
 from gpuprobe.live.policy import REMEMBERED, Death, mark
 from gpuprobe.recording import places
-from gpuprobe.recording.opening import is_written, opened
+from gpuprobe.recording.opening import DAMAGED, is_written, opened
 from gpuprobe.recording.secrets import mask_argv
 
 ENGINE: Final = "restart.engine"
@@ -92,7 +91,7 @@ def _told(path: Path, engine: str) -> str | None:
         with opened(path) as recording:
             same = recording.meta.get(ENGINE) == engine
             return recording.meta.get(DEATHS) if same else None
-    except (RecordingError, OSError, sqlite3.Error):
+    except (RecordingError, OSError, *DAMAGED):
         return None
 
 

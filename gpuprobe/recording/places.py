@@ -15,6 +15,9 @@ from gpuprobe.errors import RecordingError
 from gpuprobe.recording import held
 
 SUFFIX: Final = ".gpuprobe"
+SYSTEM: Final = Path("/var/lib/gpuprobe")
+"""Where root's recordings lie."""
+
 TOTAL_BYTES: Final = 2 << 30
 """All recordings of the folder together; the oldest go first."""
 
@@ -42,12 +45,25 @@ def folder(env: Mapping[str, str] | None = None) -> Path | None:
                 hint="Make it, or set GPUPROBE_DIR to a folder of yours.",
             )
         return Path(named)
-    places = [Path("/var/lib/gpuprobe")] if os.geteuid() == 0 else []
+    places = [place for place in to_read(env) if place != SYSTEM or os.geteuid() == 0]
+    return next((place for place in places if _usable(place)), None)
+
+
+def to_read(env: Mapping[str, str] | None = None) -> list[Path]:
+    """Folders in which recordings of this machine may lie, also another user's; none is made.
+
+    Args:
+        env: See `folder`.
+    """
+    env = os.environ if env is None else env
+    if named := env.get("GPUPROBE_DIR"):
+        return [Path(named)]
+    places = [SYSTEM]
     if state := env.get("XDG_STATE_HOME"):
         places.append(Path(state) / "gpuprobe")
     elif home := env.get("HOME"):
         places.append(Path(home) / ".local/state/gpuprobe")
-    return next((place for place in places if place.is_absolute() and _usable(place)), None)
+    return [place for place in places if place.is_absolute()]
 
 
 def _usable(place: Path) -> bool:
@@ -109,11 +125,11 @@ def find(place: Path | None = None) -> list[Path]:
     for path in found:
         with contextlib.suppress(OSError):
             if path.is_file() and not path.is_symlink():
-                dated.append((_newest(path), path))
+                dated.append((written_at(path), path))
     return [path for _, path in sorted(dated)]
 
 
-def _newest(path: Path) -> float:
+def written_at(path: Path) -> float:
     """When it was written last: until a checkpoint that is the WAL's time."""
     times = [path.stat().st_mtime]
     with contextlib.suppress(OSError):
@@ -183,4 +199,4 @@ def _has_fresh_fault(path: Path, keep_days: float) -> bool:
             told = recording.meta.get("fault-at")
         return told is not None and datetime.fromisoformat(told) > since
     except (RecordingError, sqlite3.Error, ValueError, TypeError):
-        return datetime.fromtimestamp(_newest(path), UTC) > since
+        return datetime.fromtimestamp(written_at(path), UTC) > since

@@ -34,4 +34,6 @@ def describe_sources(recorder: Recorder, states: Iterable[SourceState]) -> None:
             said = f"available: {state.access.value}"
         else:
             said = f"unavailable: {state.access.detail or state.access.reason}"
+            if state.access.hint:
+                recorder.describe(f"hint:{state.name}", state.access.hint)
         recorder.describe(f"source:{state.name}", said)

@@ -31,6 +31,12 @@ from gpuprobe.identity import PciAddress
 from gpuprobe.recording.codec import dumps, encode
 from gpuprobe.recording.schema import SAMPLE_COLUMNS
 
+LONGEST_S: Final = 1e10
+"""Three centuries: no clock that counts from a boot shows more."""
+
+_FIRST_YEAR, _LAST_YEAR = 1900, 2200
+"""A kernel without a battery says 1970; beyond these, arithmetic with dates overflows."""
+
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 LINKS_EVERY_S: Final = 60.0
@@ -51,6 +57,12 @@ def to_ns(at: datetime) -> int:
     """Nanoseconds since 1970 of an aware time."""
     gap = at - EPOCH
     return ((gap.days * 86_400 + gap.seconds) * 1_000_000 + gap.microseconds) * 1000
+
+
+def is_moment(at: datetime | None, monotonic_s: float | None) -> bool:
+    """Whether a time can be reckoned with; digits of a damaged file need not be one."""
+    near = at is None or _FIRST_YEAR <= at.year <= _LAST_YEAR
+    return near and (monotonic_s is None or -LONGEST_S <= monotonic_s <= LONGEST_S)
 
 
 def when(event: Event) -> int | None:

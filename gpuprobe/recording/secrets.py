@@ -34,11 +34,22 @@ _WORDS: Final = frozenset(
 )
 """Parts of a name that speak of a secret; `tokens` and `tokenizer` do not."""
 
+_LAST_WORDS: Final = frozenset(["apikeys", "creds", "dsn", "keys", "pass", "pw", "sas", "sig"])
+"""Those that do so only at its end: a `pass_config` is none."""
+
+_NESTED: Final = 8
+"""So many `NAME=` of one word are looked at."""
+
 _PARTS = regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _NAMED = regex(r"^(?P<name>-{0,2}[A-Za-z_][\w.-]*)=(?P<value>.+)$", re.DOTALL)
 _INSIDE = regex(
     r"""(?P<name>[A-Za-z_][\w.-]*)(?P<mark>["']?\s*[:=]\s*["']?)(?P<value>(?!//)[^\s"',;&})\]]+)"""
 )
+_OPTION = regex(
+    r"""(?P<name>--[A-Za-z][\w.-]*)(?P<mark>\s+)(?P<value>'[^']*'|"[^"]*"|[^\s"'-]\S*)"""
+)
+_USER = regex(r"(?P<name>[^\s:/]+):(?P<value>(?!\d+$)[^/]+)")
+"""`curl -u me:secret`; `docker run -u 1000:1000` is no secret."""
 _URL = regex(r"(?P<scheme>[A-Za-z][\w+.-]*://)[^/\s@]+@")
 _SHAPES = regex(
     r"\b(?:hf_\w{16,}|sk-[\w-]{16,}|gh[opsu]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|"
@@ -50,36 +61,58 @@ _SHAPES = regex(
 
 def is_secret_name(name: str) -> bool:
     """Whether a variable or option of this name holds a secret, as far as its name says."""
-    return any(part.lower() in _WORDS for part in _PARTS.findall(name))
+    parts = [part.lower() for part in _PARTS.findall(name)]
+    return any(part in _WORDS for part in parts) or (bool(parts) and parts[-1] in _LAST_WORDS)
 
 
 def mask_text(text: str) -> str:
-    """A text without credentials in URLs, `name=secret` pairs, and tokens of known shapes."""
+    """A text without credentials in URLs, `name=secret` pairs, and tokens of known shapes.
+
+    It may be a whole command line, as behind `sh -c`: values of secret options go, too.
+    """
     text = _URL.sub(lambda found: f"{found['scheme']}{MASK}@", text)
     text = _SHAPES.sub(MASK, text)
-    return _INSIDE.sub(
-        lambda found: (
-            f"{found['name']}{found['mark']}{MASK}" if is_secret_name(found["name"]) else found[0]
-        ),
-        text,
-    )
+    for shape in (_OPTION, _INSIDE):
+        text = shape.sub(
+            lambda found: (
+                f"{found['name']}{found['mark']}{MASK}"
+                if is_secret_name(found["name"])
+                else found[0]
+            ),
+            text,
+        )
+    return text
 
 
 def mask_argv(argv: Sequence[str]) -> list[str]:
     """A command line in which the values of secret options are masked."""
     found: list[str] = []
-    hides = False
+    hides, before = False, ""
     for word in argv:
-        pair = _NAMED.match(word)
+        user = _USER.fullmatch(word) if before in ("-u", "--user") else None
         if hides and not word.startswith("-"):
             found.append(MASK)
-        elif pair is not None and is_secret_name(pair["name"]):
-            found.append(f"{pair['name']}={MASK}")
+        elif user is not None:
+            found.append(f"{user['name']}:{MASK}")
         else:
-            found.append(mask_text(word))
+            found.append(_mask_word(word))
+        before = word
         # An option may take several values: vLLM's --api-key does.
         hides = _hides_next(word) or (hides and not word.startswith("-"))
     return found
+
+
+def _mask_word(word: str) -> str:
+    """One word; what `--env=NAME=VALUE` holds is looked at as a word of its own."""
+    begin = ""
+    for _ in range(_NESTED):
+        pair = _NAMED.match(word)
+        if pair is None:
+            break
+        begin, word = f"{begin}{pair['name']}=", pair["value"]
+        if is_secret_name(pair["name"]):
+            return begin + MASK
+    return begin + mask_text(word)
 
 
 def _hides_next(word: str) -> bool:

@@ -76,6 +76,9 @@ class Store:
             self.checkpoint()
         except (sqlite3.Error, OSError) as error:
             self._let_go()
+            # Ours, and empty: left there, it would refuse the next one its name.
+            for side in ("", "-wal", "-shm"):
+                path.with_name(path.name + side).unlink(missing_ok=True)
             raise _cannot_make(path, error) from error
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import sqlite3
+import math
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, Final
@@ -12,9 +12,9 @@ from gpuprobe.clock import Stamp
 from gpuprobe.events import CountersSampled, Event, GpuSampled, PowerSampled
 from gpuprobe.identity import PciAddress
 from gpuprobe.recording import schema
-from gpuprobe.recording.codec import CodecError, decode
-from gpuprobe.recording.opening import Opened
-from gpuprobe.recording.rows import EPOCH, LARGEST, more_of, origin_of, unpack, words_of
+from gpuprobe.recording.codec import CodecError, NewerError, decode
+from gpuprobe.recording.opening import DAMAGED, Opened
+from gpuprobe.recording.rows import EPOCH, LARGEST, is_moment, more_of, origin_of, unpack, words_of
 
 _SKIPS: Final = 48
 """Pieces of damage in one table that are stepped over, each step twice as far as the last."""
@@ -77,7 +77,7 @@ class Tables:
             row = self.recording.connection.execute(
                 f"SELECT max(id) FROM {table}"  # noqa: S608 - our own names
             ).fetchone()
-        except sqlite3.Error:
+        except DAMAGED:
             return LARGEST
         return row[0] if row is not None and isinstance(row[0], int) else 0
 
@@ -94,7 +94,7 @@ class Tables:
                     "WHERE id >= ? ORDER BY id LIMIT 1",
                     (middle,),
                 ).fetchone()
-            except sqlite3.Error:
+            except DAMAGED:
                 return low
             if row is None or not isinstance(row[1], int | float) or row[1] >= value:
                 high = middle
@@ -110,8 +110,15 @@ class Tables:
             try:
                 fields = more_of((device, path, line, text), json.loads(more))
                 event = decode(kind, fields)
-            except (CodecError, ValueError, TypeError, AttributeError, RecursionError):
+                stamp = event.stamp
+                if stamp is not None and not is_moment(stamp.wall, stamp.monotonic_s):
+                    raise CodecError("its time is none")
+            except NewerError:
                 self._unknown[str(kind)[:40]] = self._unknown.get(str(kind)[:40], 0) + 1
+                continue
+            except (CodecError, ValueError, TypeError, AttributeError, RecursionError):
+                self.recording.damaged.add("events")
+                self.recording.note("an event that is damaged was left out")
                 continue
             origin = origin_of(self._path, "events", number, event.origin.text)
             vars(event)["origin"] = origin
@@ -140,7 +147,9 @@ class Tables:
         for name, value in zip(schema.SAMPLE_COLUMNS, values, strict=True):
             if value is None:
                 continue
-            if not isinstance(value, int | float) or (name in schema.WHOLE and value != int(value)):
+            if not isinstance(value, int | float) or not math.isfinite(value):
+                return None
+            if name in schema.WHOLE and value != int(value):
                 return None
             known[name] = int(value) if name in schema.WHOLE else value
         event = GpuSampled(origin=origin_of(self._path, "samples", number, ""), **base, **known)
@@ -206,6 +215,8 @@ class Tables:
         try:
             wall = EPOCH + timedelta(microseconds=at // 1000)
         except OverflowError:
+            return None
+        if not is_moment(wall, monotonic):
             return None
         stamp = Stamp(wall.isoformat(), monotonic, wall, True, 0.001)
         return {"stamp": stamp, "device": self.devices[device], "source": source}

@@ -26,6 +26,7 @@ from gpuprobe.recording.due import Due
 from gpuprobe.recording.pending import Pending, Room
 from gpuprobe.recording.rows import Row, Rows, clean, to_ns
 from gpuprobe.recording.store import Store
+from gpuprobe.sources.machine import boot_id
 
 TOGETHER_S: Final = 0.05
 """Events that come within this time share one transaction."""
@@ -88,6 +89,9 @@ class Recorder:
         self._part = 1
         self._about = {clean(key): clean(value) for key, value in about.items()}
         self._about |= {"gpuprobe": __version__, "id": uuid4().hex, "started": _now_text()}
+        if (boot := boot_id()) is not None:
+            # The first thing that a reader after a power cut asks, so it is there from the start.
+            self._about.setdefault("boot-id", boot)
         self._store = Store(self.path, log_bytes=self._limits.log_bytes)
         self._rows = Rows()
         self._waiting = Pending(self._limits.room)

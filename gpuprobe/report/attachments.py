@@ -100,7 +100,7 @@ def _rows_of(shown: str, path: Path, cited: set[int]) -> list[str]:
             for number, at, kind, device, source, text in tables.scan("events", names, first, last):
                 when = _iso(at) if isinstance(at, int) else ""
                 mark = ">" if number in cited else " "
-                line = f"{number}{mark} {when} {kind} {device or ''} {source}: {text}"
+                line = f"{number}{mark} {when} [{kind}] {device or '-'} | {source} | {text}"
                 found.append(strip_controls(line)[:LINE_LENGTH])
                 done = number
             if len(found) >= MOST_LINES:
@@ -204,5 +204,3 @@ def _iso(at: int) -> str:
     except (ValueError, OverflowError, OSError):
         return ""
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{at % 10**9 // 1000:06d}+00:00"
-
-

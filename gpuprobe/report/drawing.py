@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from gpuprobe.errors import GpuprobeError
-from gpuprobe.report import panels
+from gpuprobe.report import panel_specs, panels
 from gpuprobe.report.palette import LIGHT
-from gpuprobe.report.panels import HOVER, DevicePlots, Panel
+from gpuprobe.report.panel_specs import HOVER
+from gpuprobe.report.panels import DevicePlots, Panel
 from gpuprobe.report.plot_tables import Table
 from gpuprobe.report.telemetry_types import MOST_BUCKETS, Telemetry
 from gpuprobe.reporters.plain import cut
@@ -19,6 +21,9 @@ INSTALL: Final = "pip install 'gpuprobe[report]'"
 
 PICTURE_WIDTH: Final = 900
 """Pixels of a plot in a picture, at scale 1."""
+
+ENOUGH_BUCKETS: Final = 250
+"""With as many the plots of a device that did not fail can be read."""
 
 FEWEST_BUCKETS: Final = 60
 """Where even this many do not fit on the page, the last devices go without plots."""
@@ -49,10 +54,8 @@ def check_installed() -> None:
         PlotsMissingError: The extra is not installed.
     """
     try:
-        import altair as alt
-        import vl_convert
-
-        _ = alt.__version__, vl_convert.__version__
+        import altair as alt  # noqa: F401
+        import vl_convert  # noqa: F401
     except ImportError as error:
         raise PlotsMissingError("plots need altair and vl-convert", hint=INSTALL) from error
 
@@ -64,9 +67,16 @@ def library() -> str:
         PlotsMissingError: The extra is not installed.
     """
     check_installed()
+    return _bundle()
+
+
+@lru_cache(maxsize=1)
+def _bundle() -> str:
     import vl_convert
 
-    text = vl_convert.javascript_bundle()
+    # No snippet of ours: its usual one puts `vegaEmbed` where the page's script finds it.
+    bundle: Any = vl_convert.javascript_bundle
+    text: str = bundle()
     # Inside a string or a regex a backslash before the slash changes nothing.
     return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
@@ -85,53 +95,68 @@ def payload(telemetry: Telemetry, room: int) -> Payload:
         PlotsMissingError: The extra is not installed.
     """
     check_installed()
-    devices = telemetry.devices
-    for first, others in _sizes():
+    whole = [panels.plots(telemetry, device) for device in telemetry.devices]
+    made, kept = list(whole), len(whole)
+    text = _json(_page(made))
+    reserve = 0.97
+    while len(text) > room and kept:
+        sizes, kept = _sizes(whole[:kept], room * reserve)
         made = [
-            panels.plots(telemetry, device, others if number else first)
-            for number, device in enumerate(devices)
+            panels.thinner(one, device, most)
+            for one, device, most in zip(whole, telemetry.devices, sizes, strict=False)
         ]
         text = _json(_page(made))
-        if len(text) <= room:
-            return Payload(text, tuple(made), ())
-    while made and len(text) > room:
-        made.pop()
-        text = _json(_page(made))
-    left_out = tuple(device.device for device in devices[len(made) :])
+        reserve -= 0.1
+        if reserve < 0.3:
+            kept -= 1
+    left_out = tuple(device.device for device in telemetry.devices[len(made) :])
     return Payload(text, tuple(made), left_out)
 
 
-def _sizes() -> Iterator[tuple[int, int]]:
-    """Buckets of the first device and of each other one."""
-    others = MOST_BUCKETS
-    while others > FEWEST_BUCKETS * 4:
-        yield MOST_BUCKETS, others
-        others //= 2
-    first = MOST_BUCKETS
-    while first >= FEWEST_BUCKETS:
-        yield first, min(first, others)
-        first //= 2
-        others = max(FEWEST_BUCKETS, others // 2)
+def _sizes(whole: list[DevicePlots], room: float) -> tuple[list[int], int]:
+    """Buckets of each device, and for how many devices there is room with them."""
+    for kept in range(len(whole), 0, -1):
+        shown = whole[:kept]
+        costs, rows = [_cost(one) for one in shown], [_rows_of(one) for one in shown]
+        left = room - len(_json(_page(shown))) + sum(costs)
+        # The first one, which failed, whole if the others can still be read.
+        share = min(1.0, (left - costs[0]) / max(1, sum(costs[1:])))
+        if kept > 1 and all(share * one >= min(one, ENOUGH_BUCKETS) for one in rows[1:]):
+            return [rows[0], *(int(share * one) for one in rows[1:])], kept
+        share = min(1.0, left / max(1, sum(costs)))
+        if all(share * one >= min(one, FEWEST_BUCKETS) for one in rows):
+            return [int(share * one) for one in rows], kept
+    return [], 0
 
 
-def _page(made: list[DevicePlots]) -> list[dict[str, Any]]:
-    return [
-        {
-            "whole": [_ms(moment) for moment in one.whole],
-            "focus": [_ms(moment) for moment in one.focus],
+def _rows_of(one: DevicePlots) -> int:
+    return max(len(one.tables.get(name, {}).get("at", ())) for name in ("samples", "transients"))
+
+
+def _cost(one: DevicePlots) -> int:
+    """Characters of what there is less of with fewer buckets."""
+    names = [name for name in ("samples", "transients", "reasons") if name in one.tables]
+    return sum(len(_json(_packed(one.tables[name]))) for name in names)
+
+
+def _page(made: list[DevicePlots]) -> dict[str, Any]:
+    """What the script reads; layers that are alike in several panels stand there once."""
+    layers: dict[str, int] = {}
+    devices = []
+    for one in made:
+        shown = []
+        for panel in one.panels:
+            texts = [json.dumps(layer) for layer in panel.spec["layer"]]
+            places = [layers.setdefault(text, len(layers)) for text in texts]
+            spec = {**panel.spec, "layer": places}
+            shown.append({"spec": spec, "columns": panel.columns})
+        devices.append({
+            "whole": panels.milliseconds(one.whole),
+            "focus": panels.milliseconds(one.focus),
             "tables": {name: _packed(table) for name, table in one.tables.items()},
-            "panels": [
-                {"name": panel.name, "title": panel.title, "spec": panel.spec,
-                 "columns": panel.columns}
-                for panel in one.panels
-            ],
-        }
-        for one in made
-    ]  # fmt: skip
-
-
-def _ms(moment: Any) -> int:
-    return int(moment.timestamp() * 1000)
+            "panels": shown,
+        })  # fmt: skip
+    return {"layers": [json.loads(text) for text in layers], "devices": devices}
 
 
 def _packed(table: Table) -> dict[str, Any]:
@@ -169,7 +194,8 @@ def pictures(telemetry: Telemetry) -> Iterator[tuple[str, bytes]]:
     import vl_convert
 
     for device in telemetry.devices:
-        made = panels.plots(telemetry, device)
+        # A picture has no room for more; the smallest and largest of each bucket stay.
+        made = panels.thinner(panels.plots(telemetry, device), device, PICTURE_WIDTH)
         if made.panels:
             picture = vl_convert.vegalite_to_png(
                 picture_spec(made), scale=1.5, allowed_base_urls=[], config=LIGHT
@@ -216,8 +242,8 @@ def _still(panel: Panel, made: DevicePlots) -> dict[str, Any]:
     for unwanted in ("params", "autosize", "$schema"):
         spec.pop(unwanted, None)
     spec["layer"] = [layer for layer in spec["layer"] if layer.get("name") != HOVER]
-    panels.set_domain(spec, made.focus)
-    spec["width"] = PICTURE_WIDTH
+    panel_specs.with_ends(spec, panels.milliseconds(made.focus))
+    spec.update(width=PICTURE_WIDTH, title=panel.title)
     return spec  # type: ignore[no-any-return]
 
 

@@ -47,8 +47,8 @@ _MACHINE: Final = {
 }
 _DESCRIBED: Final = {
     "chassis": "Machine", "laptop": "Laptop", "vm": "Virtual machine", "wsl": "WSL",
-    "container": "Container", "egpu": "External GPU", "riser": "Riser", "power-cap": "Power cap set",
-    "aer-disabled": "AER switched off", "aspm": "ASPM",
+    "container": "Container", "egpu": "External GPU", "riser": "Riser",
+    "power-cap": "Power cap set", "aer-disabled": "AER switched off", "aspm": "ASPM",
 }  # fmt: skip
 
 
@@ -124,11 +124,14 @@ def _of_device(
     figures = {figure.name: figure for figure in measured.figures} if measured else {}
     if link is None and "link_gen" in figures and "link_width" in figures:
         gen, width = figures["link_gen"], figures["link_width"]
-        yield Fact("Link", f"Gen{gen.low:g} to Gen{gen.high:g} x{width.low:g}, as sampled")
+        low, high = f"Gen{gen.low:g} x{width.low:g}", f"Gen{gen.high:g} x{width.high:g}"
+        yield Fact("Link", f"{low} to {high}" if low != high else high, "samples")
     if "limit_w" in figures:
         limit = figures["limit_w"]
-        spread = f"{limit.low:g} to {limit.high:g}" if limit.low != limit.high else f"{limit.high:g}"
-        yield Fact("Power limit", f"{spread} W")
+        spread = (
+            f"{limit.low:g} to {limit.high:g}" if limit.low != limit.high else f"{limit.high:g}"
+        )
+        yield Fact("Power limit", f"{spread} W", "samples")
 
 
 def _link(event: LinkStateReported) -> str:
@@ -156,9 +159,9 @@ def _driver(timeline: Timeline, about: Mapping[str, str]) -> Iterator[Fact]:
             if event.driver_version:
                 yield Fact("Driver", event.driver_version, source_of(event))
                 break
-    for event in timeline.of(SystemDescribed, DeviceIdentified):
-        if match := _GSP.search(event.origin.text):
-            yield Fact("Firmware", f"GSP {match[1]}", source_of(event))
+    for line in timeline.of(SystemDescribed, DeviceIdentified):
+        if match := _GSP.search(line.origin.text):
+            yield Fact("Firmware", f"GSP {match[1]}", source_of(line))
             break
     module = timeline.described("open-module")
     if module is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -72,6 +72,15 @@ class Gathered:
     recordings: list[tuple[str, Path]] = field(default_factory=list)
     about: dict[str, dict[str, str]] = field(default_factory=dict)
     paths: tuple[str, ...] = ()
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """Folders of the inputs that were named by absolute paths; no report needs to name them."""
+        given = [Path(path) for path in self.paths]
+        names = Counter(path.name for path in given)
+        # What would lose the part that tells it from another one keeps all of it.
+        alone = [path for path in given if path.is_absolute() and names[path.name] == 1]
+        return tuple(f"{path.parent}/" for path in alone if path.parent != path.parent.parent)
 
 
 def gather(
@@ -172,7 +181,10 @@ def _about(
 ) -> list[tuple[str, dict[str, str]]]:
     """What each recording, or each one that a report keeps, says of itself; the newest last."""
     found = [(reading.input.path, dict(reading.about)) for reading in readings if reading.about]
+    told = {path for path, _ in found}
     for shown, path in recordings:
+        if shown in told:
+            continue
         with opened(path) as recording:
             found.append((shown, dict(recording.meta)))
     return sorted(found, key=lambda one: one[1].get("started", ""))

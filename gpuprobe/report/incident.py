@@ -193,16 +193,24 @@ def _nearest(lines: list[IncidentLine]) -> list[IncidentLine]:
 
 
 def _folded(lines: Iterable[IncidentLine]) -> Iterator[IncidentLine]:
-    """Neighbours of one shape and side as one line with a count."""
-    held: IncidentLine | None = None
-    shape = ""
+    """Neighbours of one shape and side as one line with a count, and the last of them."""
+    run: list[IncidentLine] = []
     for line in lines:
-        own = _NUMBER.sub("0", line.text)
-        if held is not None and own == shape and (line.side, line.role) == (held.side, held.role):
-            held = replace(held, count=held.count + line.count)
-            continue
-        if held is not None:
-            yield held
-        held, shape = line, own
-    if held is not None:
-        yield held
+        if run and _shape(line) != _shape(run[-1]):
+            yield from _as_one(run)
+            run = []
+        run.append(line)
+    yield from _as_one(run)
+
+
+def _shape(line: IncidentLine) -> tuple[str, str, str]:
+    return line.side, line.role, _NUMBER.sub("0", line.text)
+
+
+def _as_one(run: Sequence[IncidentLine]) -> Iterator[IncidentLine]:
+    if len(run) < 3:
+        yield from run
+        return
+    # What came last before something else is worth its own time.
+    yield replace(run[0], count=sum(line.count for line in run[:-1]))
+    yield run[-1]

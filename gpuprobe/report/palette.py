@@ -52,6 +52,7 @@ def _config(
             "symbolType": "stroke",
             "symbolSize": 500,
             "symbolStrokeWidth": 2,
+            "symbolOpacity": 1,
             "labelFontSize": 11,
             "labelLimit": 260,
             "offset": 4,

@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprobe.report.telemetry_types import REASON_BITS, DeviceTelemetry
+from gpuprobe.reporters.plain import cut, printable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,6 +113,9 @@ def reasons(device: DeviceTelemetry, most: int) -> Table:
     return table if table["at"] else {}
 
 
+_NAME_COLUMNS: Final = 40
+"""Columns of a counter's name in a legend, at most."""
+
 _QUIET: Final = frozenset({0x2, 0x10, 0x100})
 """Settings of somebody, which say nothing of the card's state."""
 
@@ -134,7 +138,7 @@ def counters(device: DeviceTelemetry, most_names: int) -> tuple[Table, int]:
     table: Table = {
         "at": _milliseconds(frame),
         "run": [int(run) for run in frame["run"]],
-        "name": [str(name) for name in frame["name"]],
+        "name": [cut(printable(str(name)), _NAME_COLUMNS) for name in frame["name"]],
         "rise": [int(rise) for rise in frame["rise"]],
     }
     return table, len(highest) - len(kept)

@@ -29,6 +29,7 @@ from gpuprobe.events import (
 )
 from gpuprobe.options import Options
 from gpuprobe.recording.codec import CodecError, decode, decode_stamp, encode, encode_stamp
+from gpuprobe.recording.rows import is_moment
 from gpuprobe.sources.ingest import Reading
 from gpuprobe.sources.lines import strip_controls
 from gpuprobe.sources.raw_input import RawInput
@@ -65,7 +66,8 @@ def save(
     """Everything that judging again needs, as JSON holds it; nothing is redacted.
 
     Args:
-        readings: What was read. timelines: The same, selected by the options and on joined clocks.
+        readings: What was read.
+        timelines: The same, selected by the options and on joined clocks.
         options: How it was read: what they chose and placed stays chosen and placed.
         about: Input to what a recording says of itself.
         at: When the fault was, so that the samples round it are kept.
@@ -256,6 +258,8 @@ def _event(entry: Any, path: str, order: tuple[int, int]) -> Event | None:
         return None
     if not all(_plain(value) for value in vars(event).values()) or event.count < 1:
         return None
+    if event.stamp is not None and not is_moment(event.stamp.wall, event.stamp.monotonic_s):
+        return None
     last = event.last
     return replace(
         event,
@@ -290,6 +294,8 @@ def _pairs(found: Iterable[Any], path: str) -> Iterable[PairedStamps]:
                 try:
                     read = tuple(decode_stamp(stamp) for stamp in stamps[:4])
                 except (CodecError, ValueError, OverflowError):
+                    continue
+                if not all(is_moment(stamp.wall, stamp.monotonic_s) for stamp in read):
                     continue
                 yield PairedStamps(path, host, read)
 

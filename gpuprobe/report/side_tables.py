@@ -25,7 +25,9 @@ def transients(
     """Buckets of the driver's own power samples: `at`, `width_s`, `run`, min, mean, max in W.
 
     Args:
-        tables: The recording. device: Its number there. run: Which recording it is.
+        tables: The recording.
+        device: Its number there.
+        run: Which recording it is.
         bounds: Begins of the buckets, by the clock that nobody sets.
     """
     import numpy as np

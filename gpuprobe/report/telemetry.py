@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -75,6 +76,9 @@ COLUMNS: Final = ("at", "width_s", "run", "count", *_VALUES)
 _AGGREGATES: Final = ", ".join(
     f"min({name}), {'avg' if name in _MEANS else 'max'}({name}), max({name})" for name in _SPREAD
 )
+
+LONG: Final = 500_000
+"""Samples from which on a recording is read in two halves at once."""
 
 FEW_DEVICES: Final = 3
 """Up to so many GPUs, reading a bucket once a GPU is faster than letting SQLite sort it."""
@@ -190,13 +194,12 @@ def _read(
     if not last or last >= side_tables.LARGEST:
         return
     edges = list(_edges(tables, last, share, at))
-    for (first, begin), (stop, end) in pairwise(edges):
-        for row in bucket(tables, first, stop - 1, list(devices)):
-            device, count, begin_at, end_at, *values = row
-            if device not in devices or not isinstance(begin_at, int):
-                continue
-            width = max((end_at - begin_at) / 1e9, end - begin if count > 1 else 0.0)
-            found[devices[device]].samples.append((begin_at, width, run, count, *values))
+    for row, length_s in _buckets(tables, edges, list(devices), last):
+        device, count, begin_at, end_at, *values = row
+        if device not in devices or not isinstance(begin_at, int):
+            continue
+        width = max((end_at - begin_at) / 1e9, length_s if count > 1 else 0.0)
+        found[devices[device]].samples.append((begin_at, width, run, count, *values))
     bounds = [begin for _, begin in edges]
     for number, device in devices.items():
         rows = found[device]
@@ -206,6 +209,44 @@ def _read(
         found[device].counters += counted
     for device, states in side_tables.links(tables, run).items():
         found[device].links += states
+
+
+_Bucket = tuple[tuple[Any, ...], float]
+
+
+def _buckets(
+    tables: Tables, edges: Sequence[tuple[int, float]], devices: Sequence[int], last: int
+) -> list[_Bucket]:
+    """Rows of `bucket` with the length of each in seconds, in order.
+
+    SQLite works outside of Python's lock, so the second half of a long recording is read beside
+    the first, on a connection of its own.
+    """
+    recording = tables.recording
+    pairs = list(pairwise(edges))
+    if last < LONG or recording.live:
+        return _in_turn(tables, pairs, devices)
+    middle = next((n for n, (edge, _) in enumerate(pairs) if edge[0] > last // 2), 0)
+
+    def second() -> list[_Bucket]:
+        with opened(recording.path) as own:
+            return _in_turn(Tables(own, ""), pairs[middle:], devices)
+
+    with ThreadPoolExecutor(1) as pool:
+        later = pool.submit(second)
+        return [*_in_turn(tables, pairs[:middle], devices), *later.result()]
+
+
+def _in_turn(
+    tables: Tables,
+    pairs: Sequence[tuple[tuple[int, float], tuple[int, float]]],
+    devices: Sequence[int],
+) -> list[_Bucket]:
+    return [
+        (row, end - begin)
+        for (first, begin), (stop, end) in pairs
+        for row in bucket(tables, first, stop - 1, devices)
+    ]
 
 
 def _edges(

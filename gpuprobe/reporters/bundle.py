@@ -12,7 +12,7 @@ import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 from gpuprobe import __version__
 from gpuprobe.errors import InputUnreadableError
@@ -132,7 +132,7 @@ def _verify(archive: zipfile.ZipFile, path: Path) -> Verification:
     return Verification(checked, tuple(differing), str(manifest.get("made", "")), str(version))
 
 
-def _manifest(archive: zipfile.ZipFile, path: Path) -> dict[str, object] | dict[str, list]:  # type: ignore[type-arg]
+def _manifest(archive: zipfile.ZipFile, path: Path) -> dict[str, Any]:
     hint = "Give a report.zip as `gpuprobe report` writes it."
     try:
         with archive.open(MANIFEST) as file:
@@ -173,7 +173,7 @@ def _difference(
                 digest.update(block)
     except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError) as error:
         return f"is damaged ({str(error)[:80]})", left - size
-    except Exception as error:  # noqa: BLE001 - zlib's and lzma's errors have no common base
+    except Exception as error:  # zlib's and lzma's errors have no common base
         return f"is damaged ({type(error).__name__})", left - size
     if size != entry["size"]:
         return f"has {size:,} bytes, and the manifest says {entry['size']:,}", left - size

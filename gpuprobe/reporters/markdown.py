@@ -21,7 +21,7 @@ _SPECIAL = re.compile(
     re.IGNORECASE,
 )
 _BREAK = "<!-- -->"
-_LIST_MARK = re.compile(r"^(\d*)([-=.)])")
+_LIST_MARK = re.compile(r"^(?=[-=])|^\d+(?=[.)](?:\s|$))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def escape(text: str) -> str:
     """
     text = _SPECIAL.sub(_escaped, printable(text).strip())
     # At the start of a line these would make a list, a heading underline or a quote.
-    return _LIST_MARK.sub(r"\1\\\2", text)
+    return _LIST_MARK.sub(lambda match: f"{match[0]}\\", text, count=1)
 
 
 def _escaped(match: re.Match[str]) -> str:
@@ -124,6 +124,7 @@ class Writer:
         self.size = size
 
     def document(self, diagnosis: Diagnosis, redactor: Redactor) -> Iterator[str]:
+        """All of it, host by host."""
         for number, one in enumerate(outline.hosts(diagnosis)):
             if number:
                 yield f"\n# Another host: {self.text(one.host or 'unnamed')}"
@@ -138,6 +139,7 @@ class Writer:
         yield f"gpuprobe {__version__}"
 
     def verdict(self, verdict: Verdict, host: str | None) -> Iterator[str]:
+        """A verdict with everything under it."""
         yield f"\n## {self.text(verdict.summary)}"
         yield self.table(("Fact", "Value"), outline.facts(verdict, host))
         for role, evidence in outline.by_role(verdict):
@@ -159,6 +161,7 @@ class Writer:
             yield from self.next_steps(verdict)
 
     def evidence(self, role: Role, evidence: list[Evidence]) -> str:
+        """The quotes of one role; only proofs are shown without a click."""
         shown = outline.cut_list(evidence, self.size.rows, keep_last=role is Role.CONSEQUENCE)
         parts = [self.quote(item) for item in shown.head]
         if shown.left_out:
@@ -170,12 +173,15 @@ class Writer:
         return details(heading, "\n".join(parts))
 
     def quote(self, evidence: Evidence) -> str:
+        """One line with its place, in a fence."""
         times = f" ({evidence.count:,} times)" if evidence.count > 1 else ""
         says = f" — {self.text(evidence.says)}" if evidence.says else ""
         head = f"**{self.text(outline.place(evidence))}**{times}{says}"
         return f"{head}\n\n{fence(self.cut(printable(evidence.text)), 'text')}\n"
 
     def causes(self, verdict: Verdict) -> str:
+        """The scorecard."""
+
         def cell(entries: tuple[CauseEntry, ...]) -> str:
             shown = outline.cut_list(entries, self.size.rows)
             texts = [f"{self.text(entry.text)} ({self.text(entry.rule)})" for entry in shown.head]
@@ -191,6 +197,7 @@ class Writer:
         return f"\n### {outline.CAUSES}\n\n" + "\n".join(lines)
 
     def next_steps(self, verdict: Verdict, first: int = 1) -> Iterator[str]:
+        """The steps, numbered from `first`."""
         shown = outline.cut_list(verdict.next_steps, self.size.rows)
         for number, step in enumerate(shown.head, start=first):
             kind = self.text(outline.step_kind(step))
@@ -206,6 +213,7 @@ class Writer:
             yield f"\n*… and {shown.left_out:,} more*"
 
     def inputs(self, diagnosis: Diagnosis) -> Iterator[str]:
+        """What was read, folded."""
         if not diagnosis.inputs:
             return
         rows = [
@@ -216,6 +224,7 @@ class Writer:
         yield details(f"{outline.INPUTS} ({len(rows):,})", body)
 
     def table(self, heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+        """A table, every cell escaped."""
         shown = outline.cut_list(rows, self.size.rows)
         lines = ["", f"| {' | '.join(heads)} |", f"|{' --- |' * len(heads)}"]
         lines += [f"| {' | '.join(self.text(cell) for cell in row)} |" for row in shown.head]
@@ -224,9 +233,11 @@ class Writer:
         return "\n".join(lines)
 
     def text(self, text: str) -> str:
+        """Cut and escaped."""
         return escape(self.cut(text))
 
     def cut(self, text: str) -> str:
+        """Cut to the length of this size."""
         return text if len(text) <= self.size.text else text[: self.size.text - 1] + "…"
 
 

@@ -129,7 +129,9 @@ def moment(at: datetime | None, raw: str | None) -> str:
         return raw or ""
     utc = at.astimezone(UTC)
     text = utc.strftime("%Y-%m-%d %H:%M:%S UTC")
-    return f"{raw} ({text})" if raw and raw != at.isoformat() else text
+    # What a live reading is stamped with says nothing more than the time itself.
+    own = (at.isoformat(), at.isoformat(timespec="milliseconds"))
+    return f"{raw} ({text})" if raw and raw not in own else text
 
 
 def figures_text(figures: dict[str, Any]) -> str:

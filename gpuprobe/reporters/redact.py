@@ -11,18 +11,14 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
-from datetime import datetime
-from enum import Enum
-from pathlib import Path, PurePath
-from typing import Any, Final, TypeVar, cast
+from pathlib import Path
+from typing import Final
 
 from gpuprobe.diagnosis import Diagnosis
 from gpuprobe.errors import UsageError
-from gpuprobe.identity import PciAddress
 from gpuprobe.reporters import identifying as find
 from gpuprobe.reporters import known_names, secret_shapes, spelled
-
-Value = TypeVar("Value")
+from gpuprobe.reporters.texts_within import every_text
 
 KEEPABLE: Final = {
     "hostnames": "host",
@@ -36,9 +32,7 @@ KEEPABLE: Final = {
 }
 """What may be left as it is, by the name that asks for it. Secrets may not."""
 
-_STRUCTURE = frozenset({"format", "score", "type", "rule", "cause", "kind", "weight"})
-"""Fields whose text is the program's own, from a closed list."""
-
+_walk = every_text  # the name it had when it stood here
 _HOSTS = (find.SYSLOG_HOST, find.UNAME, find.HOST_FIELD, find.CLOUD_HOST, find.POD, find.URL_HOST,
           find.FQDN, find.NCCL_HOST, find.PEER, find.UNC)  # fmt: skip
 _ADDRESSES = (find.URL_HOST, find.FQDN)
@@ -78,6 +72,7 @@ class Redactor:
         self._counts: Counter[str] = Counter()
         self._kept: list[str] = []
         self._learned: set[int] = set()
+        self._only_learning = False
         self._known = known_names.KnownNames()
 
     # --- use ---
@@ -88,9 +83,26 @@ class Redactor:
             if one.host:
                 self._known.add_host(one.host)
         texts: list[str] = []
-        _walk(diagnosis, lambda text: texts.append(text) or text)
+
+        def gather(text: str) -> str:
+            texts.append(text)
+            return text
+
+        every_text(diagnosis, gather)
         self.learn(texts)
-        return self._without_names(_walk(diagnosis, self.text))
+        done: dict[str, tuple[str, Counter[str]]] = {}
+
+        def once(text: str) -> str:
+            """Redact equal texts one time, and count them each time."""
+            if text in done:
+                self._counts.update(done[text][1])
+                return done[text][0]
+            before = self._counts.copy()
+            redacted = self.text(text)
+            done[text] = (redacted, self._counts - before)
+            return redacted
+
+        return self._without_names(every_text(diagnosis, once))
 
     def _without_names(self, diagnosis: Diagnosis) -> Diagnosis:
         """`Diagnosis.host` holds a name as a whole, which may be too common to find in text."""
@@ -108,8 +120,10 @@ class Redactor:
     def learn(self, texts: Iterable[str]) -> None:
         """Look through texts that will be shown, so that what one names is found in the others."""
         counts = self._counts.copy()
+        self._only_learning = True
         for text in dict.fromkeys(texts):
             self.text(text)
+        self._only_learning = False
         self._counts = counts
 
     def text(self, text: str) -> str:
@@ -200,7 +214,8 @@ class Redactor:
             text = pattern.sub(self._in_group(self._host, "host"), text)
         text = find.IPV4.sub(self._address, text)
         text = find.IPV6.sub(self._address, text)
-        return self._known.sub(text, self._name)
+        # The pattern of all names is made anew for each name that is learned.
+        return text if self._only_learning else self._known.sub(text, self._name)
 
     def _learn(self, text: str) -> None:
         if hash(text) in self._learned:
@@ -321,29 +336,3 @@ _HOME_GROUPS = ("user", "windows", "tilde", "dashed")
 def _put(match: re.Match[str], group: str, text: str) -> str:
     start, end = match.start(group) - match.start(), match.end(group) - match.start()
     return f"{match[0][:start]}{text}{match[0][end:]}"
-
-
-def _walk(value: Value, change: Callable[[str], str]) -> Value:
-    """Return `value` with `change` applied to every text in it that is not structure."""
-    result: Any = value
-    if isinstance(value, str):
-        result = value if isinstance(value, Enum) else change(value)
-    elif isinstance(value, tuple | list | set | frozenset):
-        result = type(value)(_walk(item, change) for item in value)
-    elif isinstance(value, dict):
-        result = {_walk(key, change): _walk(item, change) for key, item in value.items()}
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type | PciAddress):
-        result = dataclasses.replace(
-            value,
-            **{
-                field.name: _walk(getattr(value, field.name), change)
-                for field in dataclasses.fields(value)
-                if field.init and field.name not in _STRUCTURE
-            },
-        )
-    elif isinstance(value, PurePath | bytes | BaseException):
-        # A reporter would write it as a text.
-        result = change(str(value))
-    elif not isinstance(value, int | float | datetime | PciAddress | None):
-        result = change(str(value))
-    return cast(Value, result)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import Final, TextIO
 
 from gpuprobe import __version__
 from gpuprobe.diagnosis import CauseEntry, Diagnosis, Evidence, NextStep, Role, Verdict
@@ -12,10 +12,7 @@ from gpuprobe.report.contents import Report
 from gpuprobe.reporters import html_page, outline
 from gpuprobe.reporters import report_words as words
 from gpuprobe.reporters.html_page import shown
-
-if TYPE_CHECKING:
-    from gpuprobe.report.drawing import Payload
-    from gpuprobe.report.panels import DevicePlots
+from gpuprobe.reporters.html_plots import plots_section, without_plots
 
 MOST_BYTES: Final = 2_000_000
 """A page of this size opens on a phone and can be attached to a mail."""
@@ -68,14 +65,14 @@ class HtmlReporter:
             if left > (_LEAST_ROOM if library else 0):
                 break
         if not library or report.telemetry is None:
-            section = _without_plots(report, self.problem)
+            section = without_plots(report, self.problem)
             out.write(html_page.page(title, _encodable(head + section + tail)))
             return
         from gpuprobe.report.drawing import payload
         from gpuprobe.report.palette import DARK, LIGHT
 
         drawn = payload(report.telemetry, left)
-        section = "\n".join(_plots(drawn))
+        section = "\n".join(plots_section(drawn))
         data = html_page.data_element("plots", drawn.text)
         data += html_page.data_element(
             "themes", html_page.safe_json({"light": LIGHT, "dark": DARK})
@@ -97,69 +94,6 @@ class HtmlReporter:
 def _encodable(text: str) -> str:
     """Lone surrogates have no UTF-8 form; they become question marks."""
     return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _without_plots(report: Report, problem: str) -> str:
-    if report.telemetry is None or not problem:
-        return ""
-    return (
-        f'\n<section id="plots-section"><h2>{words.PLOTS}</h2>'
-        f"<p>Not drawn: {shown(problem)}</p></section>\n"
-    )
-
-
-def _plots(drawn: Payload) -> Iterator[str]:
-    """Headings, buttons, empty places for the panels, and the list of what is marked."""
-    yield f'\n<section id="plots-section"><h2>{words.PLOTS}</h2>'
-    yield (
-        "<noscript><p>The plots need JavaScript, which is off here. The .zip form of this report "
-        "has them as pictures, and their figures as tables.</p></noscript>"
-    )
-    yield (
-        '<p class="soft">Times are UTC. Point at a plot, or touch it, for values. Drag moves in '
-        "time, Ctrl or Shift with the wheel zooms, a double click shows everything. Vertical "
-        "lines are the events listed below each group.</p>"
-    )
-    for number, device in enumerate(drawn.devices):
-        yield from _device(number, device)
-    if drawn.left_out:
-        yield (
-            f"<p>Not drawn, to keep this page small: {shown(', '.join(drawn.left_out))}. The .zip "
-            "form has them.</p>"
-        )
-    yield "</section>\n"
-
-
-def _device(number: int, device: DevicePlots) -> Iterator[str]:
-    title = f"{device.device}, {device.name}" if device.name else device.device
-    opened = " open" if number == 0 else ""
-    yield f'<details data-device="{number}"{opened}><summary>{shown(title)}</summary>'
-    buttons = [("earlier", "Earlier"), ("later", "Later"), ("closer", "Zoom in"),
-               ("wider", "Zoom out"), ("whole", "All of it")]  # fmt: skip
-    if device.focus != device.whole:
-        buttons.insert(0, ("focus", "The incident"))
-    tools = "".join(f'<button type="button" data-do="{do}">{text}</button>' for do, text in buttons)
-    yield f'<div class="tools">{tools}</div>'
-    for panel in device.panels:
-        yield (
-            f"<figure><figcaption><h3>{shown(panel.title)}</h3></figcaption>"
-            f'<div class="plot"></div></figure>'
-        )
-    if device.marks:
-        yield '<ol class="events">'
-        for one in device.marks:
-            role = one.mark.role if one.mark.role in _ROLES else "context"
-            yield (
-                f'<li><b>{one.number}</b><span class="mark {role}"></span>'
-                f"<time>{one.mark.at:%Y-%m-%d %H:%M:%S}</time>"
-                f'<span class="what">{shown(one.label)} '
-                f'<span class="soft">({role})</span></span></li>'
-            )
-        yield "</ol>"
-    yield "</details>"
-
-
-_ROLES: Final = frozenset(role.value for role in Role)
 
 
 class _Writer:
@@ -202,7 +136,7 @@ class _Writer:
             body += [_more(shown_ones.left_out), self.inputs(other)]
             yield _section(f"Another host: {self.text(other.host or 'unnamed')}", "\n".join(body))
         yield _section(outline.INPUTS, self.inputs(self.diagnosis))
-        yield "</main>\n<footer class=soft>"
+        yield '</main>\n<footer class="soft">'
         yield from (f"<p>{self.text(note)}</p>" for note in words.notes(report))
         made = f" on {report.made}" if report.made else ""
         yield f"<p>{self.text(f'gpuprobe {__version__}{made}, {words.AUDIENCES[report.audience]}')}"
@@ -244,11 +178,12 @@ class _Writer:
             line = self.report.incident[place]
             side = f"{line.side}, {line.role}" if line.role else line.side
             role = ' class="proof"' if line.role == "proof" else ""
+            time, says, text, where = words.INCIDENT_HEADS
             rows.append(
-                f'<tr{role}><td class="time">{self.text(words.moment(line))}</td>'
-                f"<td>{self.text(side)}</td>"
-                f'<td class="line">{self.text(line.text)}{words.times(line.count)}</td>'
-                f"<td>{self.text(words.where(line))}</td></tr>"
+                f"<tr{role}>{_cell(time, self.text(words.moment(line)), 'time')}"
+                f"{_cell(says, self.text(side))}"
+                f"{_cell(text, self.text(line.text) + words.times(line.count), 'line')}"
+                f"{_cell(where, self.text(words.where(line)))}</tr>"
             )
         return _table(words.INCIDENT, words.INCIDENT_HEADS, rows) + _more(cut.left_out)
 
@@ -302,14 +237,15 @@ class _Writer:
                 for entry in cut.head
             )
 
+        heads = ("Cause", "Score", "For", "Against", "Not seen")
         rows = [
             f'<tr><th scope="row">{self.text(cause.cause)}</th>'
-            f"<td>{self.text(outline.SCORE_NAMES.get(cause.score, cause.score))}</td>"
-            f"<td>{cell(cause.pro)}</td><td>{cell(cause.against)}</td>"
-            f"<td>{cell(cause.not_seen)}</td></tr>"
+            f"{_cell(heads[1], self.text(outline.SCORE_NAMES.get(cause.score, cause.score)))}"
+            f"{_cell(heads[2], cell(cause.pro))}{_cell(heads[3], cell(cause.against))}"
+            f"{_cell(heads[4], cell(cause.not_seen))}</tr>"
             for cause in verdict.causes
         ]
-        return _table(outline.CAUSES, ("Cause", "Score", "For", "Against", "Not seen"), rows)
+        return _table(outline.CAUSES, heads, rows)
 
     def steps(self, verdict: Verdict) -> str:
         first, rest = verdict.next_steps[:1], verdict.next_steps[1:]
@@ -364,7 +300,8 @@ class _Writer:
         cut = outline.cut_list(rows, self.size.rows)
         made = []
         for row in cut.head:
-            cells = "".join(f"<td>{self.text(cell)}</td>" for cell in row[1:])
+            named = zip(heads[1:], row[1:], strict=True)
+            cells = "".join(_cell(head, self.text(cell)) for head, cell in named)
             made.append(f'<tr><th scope="row">{self.text(row[0])}</th>{cells}</tr>')
         return _table(" ".join(heads), heads, made) + _more(cut.left_out)
 
@@ -385,14 +322,21 @@ def _more(left_out: int) -> str:
     return f"<p><i>… and {left_out:,} more</i></p>" if left_out else ""
 
 
+def _cell(head: str, body: str, kind: str = "") -> str:
+    """A cell that has its column's heading with it, for where the rows are stacked."""
+    named = f' class="{kind}"' if kind else ""
+    return f'<td{named} data-head="{shown(head)}">{body}</td>'
+
+
 def _table(name: str, heads: Sequence[str], rows: Sequence[str], *, numbers: bool = False) -> str:
     """A table that scrolls in its own box, by touch and by the keyboard."""
     kind = ' class="number"' if numbers else ""
+    look = "" if numbers else ' class="stack"'
     head = "".join(
         f'<th scope="col"{kind if index else ""}>{shown(text)}</th>'
         for index, text in enumerate(heads)
     )
     return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{shown(name)}"><table>'
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{shown(name)}"><table{look}>'
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )

@@ -194,7 +194,13 @@ class _Writer(Writer):
     @staticmethod
     def incident_row(line: IncidentLine) -> tuple[str, str, str, str]:
         side = f"{line.side}, {line.role}" if line.role else line.side
-        return words.moment(line), side, line.text + words.times(line.count), words.where(line)
+        # Blanks that do not break keep a time on one line.
+        return (
+            words.moment(line).replace(" ", "\u00a0"),
+            side,
+            line.text + words.times(line.count),
+            words.where(line),
+        )
 
     def ruled_out(self, verdict: Verdict) -> str:
         if not verdict.ruled_out:
@@ -205,9 +211,15 @@ class _Writer(Writer):
     def not_checked(self, verdict: Verdict) -> str:
         if not verdict.not_checked:
             return ""
-        rows = [(row.what, row.why, row.how) for row in verdict.not_checked]
-        body = self.table(("What", "Why", "How to check it"), rows)
-        return f"\n### {outline.NOT_CHECKED}\n{body}"
+        shown = outline.cut_list(verdict.not_checked, self.size.rows)
+        lines = [f"\n### {outline.NOT_CHECKED}\n"]
+        for row in shown.head:
+            # A table would squeeze the command, which is the longest of the three.
+            how = f"<br>How: {self.text(row.how)}" if row.how else ""
+            lines.append(f"- **{self.text(row.what)}**: {self.text(row.why)}{how}")
+        if shown.left_out:
+            lines.append(f"- … and {shown.left_out:,} more")
+        return "\n".join(lines)
 
     def steps(self, verdict: Verdict) -> Iterator[str]:
         yield f"\n### {outline.NEXT_STEPS}"

@@ -8,7 +8,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from gpuprobe.report.contents import Audience, Report
-from gpuprobe.reporters.redact import Redactor, _walk
+from gpuprobe.report.telemetry_types import Telemetry
+from gpuprobe.reporters.redact import Redactor
+from gpuprobe.reporters.texts_within import every_text
 
 KEPT: Final[dict[Audience, frozenset[str]]] = {
     "engine": frozenset(),
@@ -29,36 +31,81 @@ _STRUCTURE: Final = frozenset(
 _SAMPLED: Final = frozenset({"CountersSampled", "GpuSampled", "HostSampled", "PowerSampled"})
 
 
-def redacted(report: Report, keep: Iterable[str] = ()) -> tuple[Report, Redactor]:
+def redacted(
+    report: Report, keep: Iterable[str] = (), folders: Iterable[str] = ()
+) -> tuple[Report, Redactor]:
     """The report with pseudonyms, and what knows what they stand for.
 
     Args:
         report: As it was gathered.
         keep: Names out of `gpuprobe.reporters.redact.KEEPABLE`, beside what its audience needs.
+        folders: Where the inputs lie, each with a `/` at its end: left out of every path.
 
     Raises:
         UsageError: A name in `keep` is none of these.
     """
     redactor = Redactor({*keep, *KEPT[report.audience]})
     cache: dict[str, str] = {}
+    leading = sorted(folders, key=len, reverse=True)
 
     def text(found: str) -> str:
         if found not in cache:
             cache[found] = redactor.text(found)
         return cache[found]
 
-    rest = replace(report, diagnosis=replace(report.diagnosis, other_hosts=()), saved={})
+    if leading:
+        report = _changed(report, lambda found: _without(found, leading), str)
+        report = replace(
+            report,
+            diagnosis=every_text(report.diagnosis, lambda found: _without(found, leading)),
+        )
     for host in _hosts(report):
         redactor.host(host)
     texts: list[str] = []
-    _walk(rest, lambda found: texts.append(found) or found)
-    _saved(report.saved, lambda found: texts.append(found) or found, str)
+
+    def note(found: str) -> str:
+        texts.append(found)
+        return found
+
+    every_text(report.diagnosis, note)
+    _changed(report, note, str)
     redactor.learn(texts)
     diagnosis = redactor.diagnosis(report.diagnosis)
-    others = _walk(replace(rest, diagnosis=None), text)
-    saved = _saved(report.saved, text, redactor.host)
-    done = replace(others, diagnosis=diagnosis, saved=saved, replaced=redactor.summary())
-    return done, redactor
+    done = _changed(report, text, redactor.host)
+    return replace(done, diagnosis=diagnosis, replaced=redactor.summary()), redactor
+
+
+def _changed(report: Report, text: Callable[[str], str], host: Callable[[str], str]) -> Report:
+    """The report with its texts changed, but for those of the diagnosis."""
+    telemetry = report.telemetry
+    return replace(
+        report,
+        facts=every_text(report.facts, text),
+        incident=every_text(report.incident, text),
+        incident_note=text(report.incident_note),
+        questions=every_text(report.questions, text),
+        maintainer=every_text(report.maintainer, text),
+        telemetry=None if telemetry is None else _telemetry(telemetry, text),
+        saved=_saved(report.saved, text, host),
+    )
+
+
+def _telemetry(telemetry: Telemetry, text: Callable[[str], str]) -> Telemetry:
+    """Figures are no texts; names and the labels of marks are."""
+    devices = []
+    for device in telemetry.devices:
+        counters = device.counters.assign(name=device.counters["name"].map(text))
+        name = None if device.name is None else text(device.name)
+        devices.append(replace(device, name=name, counters=counters))
+    marks = tuple(replace(mark, label=text(mark.label)) for mark in telemetry.marks)
+    return replace(telemetry, devices=tuple(devices), marks=marks)
+
+
+def _without(text: str, folders: Iterable[str]) -> str:
+    for folder in folders:
+        if folder in text:
+            text = text.replace(folder, "")
+    return text
 
 
 def _hosts(report: Report) -> Iterable[str]:
@@ -125,5 +172,5 @@ def _event(
         elif name == "stamp" or name in _STRUCTURE:
             done[name] = value
         else:
-            done[name] = _walk(value, text)
+            done[name] = every_text(value, text)
     return done

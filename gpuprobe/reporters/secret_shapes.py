@@ -28,7 +28,7 @@ class Strength(IntEnum):
 
 
 NOT_SECRET = regex(
-    r"none|null|nil|true|false|yes|no|unset|auto|default|empty|\"\"|''|\*+|x{3,}|\.{2,}|\[?redacted\]?"
+    r"bearer|basic|digest|negotiate|aws4-hmac-sha256|none|null|nil|true|false|yes|no|unset|auto|default|empty|\"\"|''|\*+|x{3,}|\.{2,}|\[?redacted\]?"
     r"|<[^>]*>|\$\{?\w+\}?|\{\{[^}]*\}\}|%\w|%\(\w+\)s|\{\w*\}|SecretStr\('?\**'?\)?|os\.(?:environ|getenv)\S*"
     r"|(?:self|args|config|cfg)\.[a-z_.]+|(?:str|int|bool|bytes|optional)(?:\W.*)?|\[secret-\d+\].*",
     re.IGNORECASE,
@@ -199,7 +199,7 @@ def _put_value(value: str, strong: Strength, put: Put, *, is_list: bool = False)
 # --- how secrets are handed over -------------------------------------------------------------
 
 _Q = r"(?:\\{0,3}['\"])?"
-_MARK = rf"{_Q}\s{{0,4}}[:=,]\s{{0,8}}[bru]?{_Q}"
+_MARK = rf"{_Q}\s{{0,4}}[:=,]\s{{0,8}}(?:[bru](?=['\"]))?{_Q}"
 _WRAPPED = r"(?:\r?\n[ \t]{0,8}(?=[\w+/=.-]{0,200}\d)[\w+/=.-]{4,200}(?=[\"']?[ \t]*(?:\n|$)))?"
 """The rest of a token that a terminal broke at its edge: alone on the next line."""
 

@@ -109,9 +109,12 @@ def moment(event: Event) -> str:
     if event.stamp.is_absolute and event.stamp.wall is not None and raw.replace(".", "").isdigit():
         # A journal's own count of microseconds: nobody reads those.
         return f"at {event.stamp.wall.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
-    if event.origin.line is None and event.stamp.wall and raw == event.stamp.wall.isoformat():
-        # Read live: no log wrote it.
-        wall = event.stamp.wall.astimezone(UTC)
+    wall = event.stamp.wall
+    unlogged = event.stamp.is_live or (
+        event.origin.line is None and wall and raw == wall.isoformat()
+    )
+    if wall is not None and unlogged:
+        wall = wall.astimezone(UTC)
         return f"at {wall:%Y-%m-%d %H:%M:%S}.{wall.microsecond // 1000:03d} UTC"
     return f"at {raw}"
 

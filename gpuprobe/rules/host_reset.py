@@ -22,6 +22,19 @@ from gpuprobe.timeline import Timeline
 TELLING = frozenset({"reset-reason", "last-crash", "bmc"})
 
 
+HEADING_LINES = 3
+"""Lines that journalctl may write above the mark of the first boot it shows."""
+
+
+def _follows(boots: Sequence[BootStarted]) -> bool:
+    """Whether lines of an earlier boot, which need say nothing, stand above a journal's mark."""
+    return any(
+        "-- Reboot --" in boot.origin.text
+        or ("-- Boot " in boot.origin.text and (boot.origin.line or 0) > HEADING_LINES)
+        for boot in boots
+    )
+
+
 def find(timeline: Timeline) -> Sequence[Finding]:
     """One finding for the end of the boot before."""
     signs = list(timeline.of(UncleanEndFound))
@@ -29,7 +42,7 @@ def find(timeline: Timeline) -> Sequence[Finding]:
         return []
     boots = list(timeline.of(BootStarted))
     orderly = list(timeline.of(ShutdownStarted))
-    two_boots = len({timeline.boot_of(event) for event in (*boots, *signs)}) > 1
+    two_boots = len({timeline.boot_of(event) for event in (*boots, *signs)}) > 1 or _follows(boots)
     telling = [sign for sign in signs if sign.what in TELLING]
     cut = two_boots and not orderly
     kinds = {sign.what for sign in signs}

@@ -78,7 +78,7 @@ def _told(events: list[JitCacheFailed], scanned: list[JitCacheFailed]) -> Findin
 
 def _scanned(timeline: Timeline, events: list[JitCacheFailed]) -> Finding:
     """A scan found it, and the program may have died of it without a word."""
-    loaded = [event for event in events if event.origin.input.endswith(_LOADED)]
+    loaded = [event for event in events if _is_loaded(event)]
     crashes = list(_silent_crashes(timeline)) if loaded else []
     root = (loaded or events)[0]
     more = f" (and {len(events) - 1} more)" if len(events) > 1 else ""
@@ -105,6 +105,11 @@ def _scanned(timeline: Timeline, events: list[JitCacheFailed]) -> Finding:
         finding.cite(Role.SUPPORT, [event], event.why)
     finding.cite(Role.CONSEQUENCE, crashes, "ended as by a file that is cut")
     return finding
+
+
+def _is_loaded(event: JitCacheFailed) -> bool:
+    """Whether the damaged file is one that is mapped; in a recording its words alone say which."""
+    return event.origin.input.endswith(_LOADED) or event.why.partition(" ")[0].endswith(_LOADED)
 
 
 def _silent_crashes(timeline: Timeline) -> Iterator[Event]:

@@ -87,6 +87,8 @@ class FileFollower(Follower):
             turn.put(self._changed("unavailable", f"{access.detail}. {access.hint}"))
             return
         turn.put(self._changed("started", f"following {access.value}"))
+        if not self.path.exists():
+            turn.put(self._changed("gap", "it is not there yet; it is waited for"))
         try:
             self._begin(turn)
             while not turn.over:

@@ -9,6 +9,7 @@ Source of the message ids: systemd's src/systemd/sd-messages.h.
 from __future__ import annotations
 
 import json
+import subprocess
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,7 +18,13 @@ from typing import Any, Final
 from gpuprobe.events import Event
 from gpuprobe.reading import Known, Reason, Unavailable
 from gpuprobe.sources.base import Availability
-from gpuprobe.sources.following import AGAIN_S, Follower, arrived, find_program
+from gpuprobe.sources.following import (
+    AGAIN_S,
+    Follower,
+    arrived,
+    find_program,
+    plain_environment,
+)
 from gpuprobe.sources.framing.json_lines import journal_record
 from gpuprobe.sources.output import Line
 from gpuprobe.sources.threaded import Turn
@@ -30,6 +37,9 @@ STOPPED: Final = {
     "d9b373ed55a64feb8242e02dbe79a49c": "failed",
 }
 """SD_MESSAGE_UNIT_SUCCESS and SD_MESSAGE_UNIT_FAILURE_RESULT: the unit is down."""
+
+LOOK_S: Final = 5.0
+"""How long a look for the unit's last line may take."""
 
 
 class UnitFollower(Follower):
@@ -75,6 +85,9 @@ class UnitFollower(Follower):
             turn.put(self._changed("unavailable", f"{access.detail}. {access.hint}"))
             return
         turn.put(self._changed("started", f"following {access.value}"))
+        if not self._has_lines():
+            text = f"no line of {self.unit} is in the journal yet, or none may be read; is the name"
+            turn.put(self._changed("gap", f"{text} right? It is waited for"))
         while not turn.over:
             # journalctl itself may be restarted; the cursor says where it was.
             place = f"--after-cursor={self._cursor}" if self._cursor else "--lines=0"
@@ -88,6 +101,23 @@ class UnitFollower(Follower):
                 turn.put(self._changed("gap", f"journalctl ended with code {code}"))
                 turn.wait(AGAIN_S)
         self._end(turn)
+
+    def _has_lines(self) -> bool:
+        """Whether the journal holds anything of the unit; True where that cannot be told."""
+        unit = f"--{'user-unit' if self._user else 'unit'}={self.unit}"
+        command = [self._program or "journalctl", unit, "--lines=1", "--output=cat", "--quiet"]
+        try:
+            done = subprocess.run(  # noqa: S603 - a fixed program, no shell
+                [*command, "--no-pager"],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=LOOK_S,
+                env=plain_environment(),
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return True
+        return bool(done.stdout.strip()) or done.returncode != 0
 
     def _take(self, turn: Turn, lines: Iterable[bytes]) -> Iterator[Event]:
         for text in lines:

@@ -17,7 +17,7 @@ from gpuprobe.diagnosis import Input
 from gpuprobe.events import BootStarted, Event, Setting
 from gpuprobe.sources.framing import peel, peel_lines, sniff
 from gpuprobe.sources.input_kind import is_general_text, is_program_text
-from gpuprobe.sources.lines_around import in_command, in_fence_of_code, in_patch, looks_pasted
+from gpuprobe.sources.lines_around import in_printed_list, looks_pasted, only_quotes
 from gpuprobe.sources.needles import LazyMatcher, Matcher
 from gpuprobe.sources.record import EVIDENCE_LIMIT, Record, Window
 from gpuprobe.sources.repeats import REPEATS_KEPT, Collector, Repeats
@@ -69,7 +69,8 @@ class Reading:
         program_text: The input is a program, a patch or a document, not a log.
         recording: Id of the recording it is, or "". continues: Id of the one that it continues.
         repeated: Its events, by `id`, that the recording it continues holds too.
-        about: What the recording says of itself, where a report keeps it.
+        about: What a recording says of itself (its `meta`), read from it or kept in a report.
+        damaged: Events of a recording could not be read.
     """
 
     input: Input
@@ -80,6 +81,7 @@ class Reading:
     continues: str = ""
     repeated: frozenset[int] = frozenset()
     about: dict[str, str] = field(default_factory=dict)
+    damaged: bool = False
 
 
 class Ingest:
@@ -308,6 +310,7 @@ class Ingest:
     ) -> Iterator[tuple[str, Event, re.Match[str]]]:
         """What the families read, with the match it was read from."""
         pasted: bool | None = None
+        printed_list = False
         program = self._program_text
         for family in families:
             for pattern, match, event in family.read(window):
@@ -317,9 +320,8 @@ class Ingest:
                     near = [record.raw for record in self._near(window)]
                     pasted = looks_pasted(near)
                     above = [record.raw for record in window.before(window.REACH)]
-                    program = (
-                        program or in_patch(above) or in_fence_of_code(above) or in_command(above)
-                    )
+                    program = program or only_quotes(above, framed=window.record.framed)
+                    printed_list = in_printed_list(above)
                 setting = judge(
                     window.record,
                     match.start(),
@@ -327,6 +329,7 @@ class Ingest:
                     window.text,
                     program_text=program,
                     pasted_log=pasted,
+                    printed_list=printed_list,
                 )
                 if setting is Setting.PROSE and self._general:
                     setting = Setting.CODE

@@ -19,6 +19,15 @@ _CODE_FENCE = regex(
     re.IGNORECASE,
 )
 
+_EXAMPLE = regex(
+    r"(?:(?:For|An?|The|Typical|Common) )?(?:[Ee]xamples?|[Ss]ample|[Tt]ypical)\b[^.?!]{0,80}:\W*$|(?:It|This|They|These|A line|The line|The message)\b[^.?!]{0,60}\b(?:looks? like|reads?|prints?)\b[^.?!]{0,30}:\W*$"
+)
+_OWN = regex(r"\b(?:I|[Mm]y|[Ww]e|[Oo]urs?|me|us|today|yesterday)\b")
+_LIST_KEY = regex(
+    r"^\s*\"(?:[\w -]+\.)?(?:\w+_lines|lines|stdout|stderr|output|logs?|messages|dmesg|journal)\"\s*:\s*\[\s*$"
+)
+_LIST_ITEM = regex(r"^\s*\".*\",?\s*$")
+
 
 def looks_pasted(lines: Sequence[str]) -> bool:
     """True if lines are plainly program output: several log lines, a prompt, a table, a fence.
@@ -32,6 +41,18 @@ def looks_pasted(lines: Sequence[str]) -> bool:
     if any(PROMPT.match(line) or MACHINE_OUTPUT.match(line) for line in lines):
         return True
     return len(lines) >= 2 and all(TOKEN.search(line) for line in lines)
+
+
+def only_quotes(before: Sequence[str], *, framed: bool) -> bool:
+    """True if the lines above say that a line is quoted and not logged.
+
+    Args:
+        before: The lines before it, nearest first, as they stand.
+        framed: It has a log's prefix.
+    """
+    if in_patch(before) or in_fence_of_code(before) or in_command(before):
+        return True
+    return not framed and shown_as_example(before)
 
 
 def in_patch(before: Sequence[str]) -> bool:
@@ -52,6 +73,35 @@ def in_patch(before: Sequence[str]) -> bool:
             return text.lstrip("`~").startswith(("diff", "patch")) and changed >= 2
         if text[:1] in ("+", "-") and text[1:].strip() and not LOG_LINE.match(text[1:]):
             changed += 1
+    return False
+
+
+def shown_as_example(before: Sequence[str]) -> bool:
+    """True if the words right above say that what follows is an example, as documentation does.
+
+    A reporter's "example of my log" counts as a report.
+
+    Args:
+        before: The lines before it, nearest first, as they stand.
+    """
+    for line in before[:6]:
+        text = line.strip(" \t>*#`-")
+        if text and not LOG_LINE.match(line) and not PROMPT.match(line):
+            return bool(_EXAMPLE.match(text)) and not _OWN.search(text)
+    return False
+
+
+def in_printed_list(before: Sequence[str]) -> bool:
+    """True if a string stands in a JSON list that a tool printed: Ansible's `"stdout_lines": [`.
+
+    Args:
+        before: The lines before it, nearest first, as they stand.
+    """
+    for line in before:
+        if _LIST_KEY.match(line):
+            return True
+        if not _LIST_ITEM.match(line):
+            return False
     return False
 
 

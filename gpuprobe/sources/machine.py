@@ -44,6 +44,14 @@ def kernel_inputs(*, kmsg: Path = KMSG) -> Iterator[RawInput | UnreadableInput]:
     yield _ring_buffer(kmsg)
 
 
+def boot_id(path: Path = Path("/proc/sys/kernel/random/boot_id")) -> str | None:
+    """This boot's id as the journal writes it, or None where the kernel does not tell."""
+    try:
+        return path.read_text("ascii").strip().replace("-", "") or None
+    except (OSError, ValueError):
+        return None
+
+
 def unit_inputs(since: datetime, until: datetime) -> Iterator[RawInput | UnreadableInput]:
     """The journal's other lines between two times, aware."""
     if shutil.which("journalctl") is not None:

@@ -149,6 +149,7 @@ def judge(
     *,
     program_text: bool,
     pasted_log: bool,
+    printed_list: bool = False,
 ) -> Setting:
     """In what surroundings the words at `text[match_start:match_end]` stand.
 
@@ -159,6 +160,7 @@ def judge(
         text: The message, or several joined.
         program_text: What `is_program_text` said of the input.
         pasted_log: What `looks_pasted` said of the lines around.
+        printed_list: What `in_printed_list` said of the lines above.
     """
     if program_text:
         return Setting.CODE
@@ -168,14 +170,14 @@ def judge(
     )
     words = text[match_start : min(match_end, match_start + REACH)]
     head, tail = RUNS.sub("  ", head), RUNS.sub("  ", tail)
-    if _is_code(record, head, words, tail):
+    if _is_code(record, head, words, tail, printed_list=printed_list):
         return Setting.CODE
     if not record.kernel and _is_prose(record, head, words, tail):
         return Setting.PROSE
     return Setting.LOG if record.framed or pasted_log else Setting.BARE
 
 
-def _is_code(record: Record, head: str, words: str, tail: str) -> bool:
+def _is_code(record: Record, head: str, words: str, tail: str, *, printed_list: bool) -> bool:
     if record.kernel:
         # The kernel quotes nothing but commands; what is glued before its words is its own.
         return bool(re.search(r"\b(?:proctitle|cmd|comm|COMMAND)=", head))
@@ -190,7 +192,7 @@ def _is_code(record: Record, head: str, words: str, tail: str) -> bool:
         r"[\"'`]?\s*(?:in (?:line|text|log|s|msg|message|data|out\w*|str\(\w+\))\b|=> |-> )", tail
     ):
         return True
-    return _in_literal(record, head, words, tail)
+    return _in_literal(record, head, words, tail, printed_list=printed_list)
 
 
 def _in_row_of_codes(record: Record, head: str) -> bool:
@@ -204,7 +206,7 @@ def _in_row_of_codes(record: Record, head: str) -> bool:
     return False
 
 
-def _in_literal(record: Record, head: str, words: str, tail: str) -> bool:
+def _in_literal(record: Record, head: str, words: str, tail: str, *, printed_list: bool) -> bool:
     """True inside a string of source code; a log's own quotes (JSON, key=value) do not count."""
     if not record.framed and _COMMENT.search(head) and not _COMMAND.match(words.lstrip()):
         return True
@@ -227,7 +229,8 @@ def _in_literal(record: Record, head: str, words: str, tail: str) -> bool:
     if _STATEMENT.match(opened) or (_FIELD.search(opened) and whole.endswith("},")):
         return True
     return (
-        bool(_LITERAL_ITEM.match(head or words))
+        not printed_list
+        and bool(_LITERAL_ITEM.match(head or words))
         and whole.endswith(('",', "',", '")', "')", '"]', "']", '";', "';", '"),', '"}', '"},'))
         and not _is_json_pair(opened)
     )

@@ -94,3 +94,31 @@ def test_real_libraries_are_whole_and_their_cuts_are_found() -> None:
     data = libraries[0].read_bytes()
     lengths = range(0, len(data), len(data) // 100)
     assert [length for length in lengths if why(data[:length], 0) is None] == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs ELF libraries")
+def test_a_lost_block_of_a_table_that_the_loader_walks_is_found() -> None:
+    """Zeros in the dynamic table, the symbols, their names or the relocations end a program."""
+    folder = Path(sysconfig.get_path("stdlib")) / "lib-dynload"
+    large = [path for path in sorted(folder.glob("*.so")) if path.stat().st_size > 60_000]
+    if not large:
+        pytest.skip("this Python has no extension modules of its own")
+    data = large[0].read_bytes()
+    offset, width, number = (
+        int.from_bytes(data[at : at + size], "little") for at, size in ((40, 8), (58, 2), (60, 2))
+    )
+    tables = []
+    for index in range(number):
+        row = data[offset + index * width :][:width]
+        kind = int.from_bytes(row[4:8], "little")
+        start, length = (int.from_bytes(row[at : at + 8], "little") for at in (24, 32))
+        if kind in (2, 3, 4, 6, 11) and length >= 256:
+            tables.append((kind, start, length))
+    assert 6 in {kind for kind, _, _ in tables}
+
+    for _, start, length in tables:
+        end = min(start + length, (start // 4096 + 1) * 4096)
+        if end - start < 256:
+            continue
+        broken = data[:start] + bytes(end - start) + data[end:]
+        assert "holds zeros" in (why(broken, 0) or "")

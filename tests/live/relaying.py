@@ -54,9 +54,12 @@ def probe(
     return [sys.executable, "-I", "-S", "-c", script]
 
 
-def command(engine: Sequence[str], by: Sequence[str] | None = None) -> list[str]:
+def command(
+    engine: Sequence[str], by: Sequence[str] | None = None, *, again: bool = False
+) -> list[str]:
     """The command line of a front for `engine`."""
-    return [*FRONT, json.dumps(list(probe() if by is None else by)), *engine]
+    told = {"probe": list(probe() if by is None else by), "again": again}
+    return [*FRONT, json.dumps(told), *engine]
 
 
 def python(code: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import pytest
@@ -11,9 +12,11 @@ from hypothesis import strategies as st
 from gpuprobe.diagnosis import Certainty, Device, Diagnosis, Evidence, Kind, Role, Verdict
 from gpuprobe.events import EngineChanged, JitCacheFailed, Origin, ProcessCrashed
 from gpuprobe.identity import PciAddress
+from gpuprobe.live.cache_check import MARKS
 from gpuprobe.live.engine_deaths import EngineDeaths
 from gpuprobe.live.policy import (
     ANY_IN_A_ROW,
+    REMEMBERED,
     TABLE,
     Cure,
     Death,
@@ -24,6 +27,7 @@ from gpuprobe.live.policy import (
     deciding,
     signature_of,
 )
+from gpuprobe.live.relay_frames import PACKET_BYTES
 
 ONE = PciAddress.parse("0000:04:00.0")
 TWO = PciAddress.parse("0000:05:00.0")
@@ -236,7 +240,7 @@ def test_healthy_service_begins_a_new_row() -> None:
     """Six hours of service before the third: it is the first again, with the shortest pause."""
     deaths = [death(0), death(HOUR), death(9 * HOUR, 7 * HOUR), death(10 * HOUR)]
 
-    assert decide(deaths[:3], Limits()) == Decision(True, "death 1 since it served well", 1.0)
+    assert decide(deaths[:3], Limits()) == Decision(True, "1 of 3 deaths within 15 min", 1.0)
     assert decide(deaths, Limits()).again
 
 
@@ -306,6 +310,17 @@ def test_deaths_survive_being_stored(
     back = [Death.from_list(one.to_list()) for one in deaths]
 
     assert decide(back, Limits()).again == decide(deaths, Limits()).again
+
+
+def test_all_that_is_remembered_fits_into_one_message() -> None:
+    """The longest kinds, every entry: what the front carries to the next start is one packet."""
+    entries = tuple("f" * 16 for _ in range(MARKS))
+    worst = Death(1.9e9 + 0.1, 123456.7, Kind.COLLECTIVE_TIMEOUT, Cure.BACK_OFF, "f" * 16, entries)
+    deaths = [worst.to_list() for _ in range(REMEMBERED)]
+    memory = json.dumps({"number": 1000, "deaths": deaths}, separators=(",", ":"))
+    word = {"code": None, "leave": False, "again": 60.0, "memory": memory, "done": True}
+
+    assert len(json.dumps(word, separators=(",", ":"))) < PACKET_BYTES - 200
 
 
 # --- what a death is -------------------------------------------------------------------------

@@ -119,7 +119,8 @@ def test_words_for_the_front_arrive_whole(wire: Wire) -> None:
     wire.source.link.finish(79)
 
     assert frames.receive(wire.words) == {"stop": 30.0}
-    assert frames.receive(wire.words) == {"code": 79, "leave": False, "done": True}
+    word = {"code": 79, "leave": False, "again": None, "memory": "", "done": True}
+    assert frames.receive(wire.words) == word
     assert frames.receive(wire.words) == {}
 
 

@@ -124,6 +124,68 @@ def test_a_source_that_was_not_there_is_noted(tmp_path: Path) -> None:
     assert any("no permission" in note for note in timeline.inputs[0].notes)
 
 
+def unseen(*paths: Path) -> dict[str, tuple[str, str]]:
+    """Rows of what was not checked: what, then why and how."""
+    rows = gpuprobe.diagnose(*paths).verdicts[0].not_checked
+    return {row.what: (row.why, row.how) for row in rows}
+
+
+def test_a_source_that_was_not_there_is_not_checked(tmp_path: Path) -> None:
+    """A row as a live session has it, with why and with what would make it available."""
+    about = {
+        "source:kernel-log": "unavailable: no permission",
+        "hint:kernel-log": "sudo gpuprobe record",
+        "source:nvml": "unavailable: no library\x1b[31m",
+        "source:sysfs": "available: /sys",
+    }
+    recorder = Recorder(tmp_path / "a.gpuprobe", about=about)
+    recorder.end("stopped")
+
+    found = unseen(recorder.path)
+    assert found.pop("the kernel log") == (
+        "it could not be recorded: no permission",
+        "sudo gpuprobe record",
+    )
+    [(what, (why, how))] = found.items()
+    assert "NVML" in what
+    assert "no library" in why
+    assert "\x1b" not in why
+    assert how
+
+
+def test_a_kernel_log_beside_the_recording_fills_its_gap(tmp_path: Path) -> None:
+    """What the recorder could not hear is among the inputs all the same."""
+    about = {"source:kernel-log": "unavailable: no permission"}
+    recorder = Recorder(tmp_path / "a.gpuprobe", about=about)
+    recorder.end("stopped")
+    log = tmp_path / "dmesg.log"
+    log.write_text("[    1.000000] pci 0000:41:00.0: [10de:26b9] type 00 class 0x030000\n" * 3)
+
+    assert "the kernel log" in unseen(recorder.path)
+    assert "the kernel log" not in unseen(recorder.path, log)
+
+
+@pytest.mark.parametrize(
+    ("said", "changes", "missing"),
+    [
+        ("unavailable: no GPU", ["started"], False),
+        ("available: libnvidia-ml.so.1", ["started", "unavailable"], True),
+        ("available: libnvidia-ml.so.1", ["started", "released"], False),
+    ],
+)
+def test_a_source_that_came_or_went_counts_by_its_end(
+    tmp_path: Path, said: str, changes: list[str], missing: bool
+) -> None:
+    """What `meta` says is how it began; its events say what became of it."""
+    recorder = Recorder(tmp_path / "a.gpuprobe", about={"source:nvml": said})
+    for second, what in enumerate(changes):
+        values = base(second, "the library does not answer", "nvml") | {"device": None}
+        recorder.add([SourceChanged(**values, name="nvml", what=what)])
+    recorder.end("stopped")
+
+    assert any("NVML" in what for what in unseen(recorder.path)) == missing
+
+
 def test_reading_changes_nothing(tmp_path: Path) -> None:
     """One that ended, and one that was cut off, are the same bytes afterwards, and alone."""
     for name, how in (("ended", "stopped"), ("cut", None)):

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -225,3 +229,102 @@ def test_a_recording_in_an_archive_says_what_to_do(path: Path, tmp_path: Path) -
 
     with pytest.raises(InputUnreadableError, match="inside an archive"):
         gpuprobe.diagnose(archive)
+
+
+READ = """
+import os, sys, gpuprobe
+gpuprobe.diagnose(sys.argv[1])  # all is imported now, while it can be
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+sys.exit(gpuprobe.diagnose(sys.argv[2]).exit_code)
+"""
+
+
+def as_ordinary_user(first: Path, path: Path) -> int:
+    """Exit code of a diagnosis by somebody whom file modes bind, as root they do not."""
+    command = [sys.executable, "-c", READ, str(first), str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    return done.returncode
+
+
+@pytest.mark.parametrize("mode", [0o555, 0o777], ids=["read-only", "writable"])
+@pytest.mark.parametrize("cut", [False, True], ids=["ended", "cut off"])
+def test_reading_leaves_no_trace_in_the_folder(mode: int, cut: bool) -> None:
+    """No `-wal` or `-shm` is made or changed, whether the reader could make one or not."""
+    with tempfile.TemporaryDirectory(prefix="gpuprobe-test-") as place:
+        Path(place).chmod(0o755)  # pytest's own folders let nobody else in
+        made = record(
+            Path(place) / "made.gpuprobe", [*facts(), *steady(5), lost(5)], how=None if cut else "x"
+        )
+        folder = Path(place) / "folder"
+        folder.mkdir()
+        for side in ("", "-wal"):
+            if (source := made.with_name(made.name + side)).exists():
+                shutil.copy(source, folder / f"a.gpuprobe{side}")
+        for file in folder.iterdir():
+            file.chmod(0o444 if mode == 0o555 else 0o666)
+        folder.chmod(mode)
+        before = files(folder), {one.name: one.stat().st_mtime_ns for one in folder.iterdir()}
+
+        code = as_ordinary_user(made, folder / "a.gpuprobe")
+        after = files(folder), {one.name: one.stat().st_mtime_ns for one in folder.iterdir()}
+        folder.chmod(0o755)
+    assert code == 79
+    assert ("a.gpuprobe-wal" in before[0]) == cut
+    assert before == after
+
+
+def test_a_damaged_schema_that_is_no_text_is_refused(path: Path) -> None:
+    """SQLite quotes it in its message, and Python cannot read that one."""
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b"CREATE TABLE meta", b"CR\xf1ATE TABLE meta"))
+
+    assert "its schema is damaged" in str(refusal(path))
+
+
+def test_a_file_that_is_cut_short_says_so(path: Path) -> None:
+    """How much of it is missing says more than what SQLite makes of the rest."""
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 3])
+
+    assert f"cut short: {len(data) // 3:,} of {len(data):,} bytes" in str(refusal(path))
+
+
+def test_damage_is_no_proof_that_nothing_failed(path: Path) -> None:
+    """Where the row of the loss is damaged the answer is cannot-tell, with the one given before."""
+    found = gpuprobe.diagnose(path)
+    assert found.exit_code == 79
+    change(path, "UPDATE events SET more = '{' WHERE more LIKE '%stamp%'")
+
+    found = gpuprobe.diagnose(path)
+
+    assert found.answer == "cannot-tell"
+    assert found.verdicts[0].summary.startswith("It cannot be told whether something failed")
+    assert "damaged" in found.verdicts[0].not_checked[0].what
+    assert any("damaged" in note for note in found.inputs[0].notes)
+
+
+@pytest.mark.parametrize("monotonic", ["1e300", "-1e11", "123456789012345678901"])
+def test_a_time_that_cannot_be_is_damage(path: Path, monotonic: str) -> None:
+    """Digits gone wrong are left out, and nothing is reckoned with them."""
+    change(
+        path,
+        f"UPDATE events SET more = json_set(more, '$.stamp[1]', {monotonic})",
+        "UPDATE samples SET monotonic_s = 1e300",
+    )
+
+    assert "an event that is damaged was left out" in gpuprobe.diagnose(path).inputs[0].notes
+
+
+def test_what_refuses_a_recording_reads_as_a_sentence(path: Path, tmp_path: Path) -> None:
+    """The path stands once before it, and the hint is a sentence of its own."""
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 3])
+
+    with pytest.raises(InputUnreadableError) as caught:
+        gpuprobe.diagnose(path)
+    assert f"{path}: it cannot be read: the file is cut short" in str(caught.value)
+    assert "bytes. It is damaged" in str(caught.value)

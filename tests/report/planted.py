@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-import random, json, base64, string
+import base64
+import json
+import random
+import string
 from urllib.parse import quote
 
 R = random.Random(7)
@@ -128,7 +131,7 @@ def planted() -> list[tuple[str, str, tuple[str, ...]]]:
         add("url", f"GET /v1/x?{n}={v}&b=1 HTTP/1.1", v)
         v = r(24)
         add("xml", f"<{n}>{v}</{n}>", v)
-    for n, v in (
+    for _name, v in (
         ("hf", "hf_" + r(34)),
         ("openai", "sk-proj-" + r(48)),
         ("anthropic", "sk-ant-api03-" + r(60)),
@@ -193,16 +196,18 @@ def planted() -> list[tuple[str, str, tuple[str, ...]]]:
         v = r(40)
         add("presigned", f"https://b.s3.amazonaws.com/o?X-Amz-Date=2026&{p}={v}&z=1", v)
     for h in ("RSA PRIVATE KEY", "OPENSSH PRIVATE KEY", "PRIVATE KEY", "EC PRIVATE KEY"):
-        l = [b64(48) for _ in range(4)]
-        add("pem", f"-----BEGIN {h}-----\n" + "\n".join(l) + f"\n-----END {h}-----", *l)
-        l = [b64(48) for _ in range(4)]
+        lines = [b64(48) for _ in range(4)]
+        add("pem", f"-----BEGIN {h}-----\n" + "\n".join(lines) + f"\n-----END {h}-----", *lines)
+        lines = [b64(48) for _ in range(4)]
         add(
-            "pem", f'key: "-----BEGIN {h}-----\\n' + "\\n".join(l) + f'\\n-----END {h}-----\\n"', *l
+            "pem",
+            f'key: "-----BEGIN {h}-----\\n' + "\\n".join(lines) + f'\\n-----END {h}-----\\n"',
+            *lines,
         )
-        l = [b64(48) for _ in range(4)]
-        add("pem", f"-----BEGIN {h}-----\n" + "\n".join(l), *l)
-    l = b64(200)
-    add("ssh", f"ssh-rsa AAAAB3NzaC1yc2E{l} bob@work", l, "bob@work")
+        lines = [b64(48) for _ in range(4)]
+        add("pem", f"-----BEGIN {h}-----\n" + "\n".join(lines), *lines)
+    lines = b64(200)
+    add("ssh", f"ssh-rsa AAAAB3NzaC1yc2E{lines} bob@work", lines, "bob@work")
     for t in (
         "/home/{}/x.log",
         "/Users/{}/x",

@@ -41,6 +41,7 @@ def own_journal(tmp_path, monkeypatch):
     wrapper.write_text(f'#!/bin/sh\nexec {shutil.which("journalctl")} --file={plain} "$@"\n')
     wrapper.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("GPUPROBE_DIR", str(tmp_path / "no-recordings"))
     return plain
 
 
@@ -58,6 +59,7 @@ def test_no_path_means_this_machines_journal(own_journal) -> None:
 def test_a_machine_without_readable_logs_says_what_would_open_them(tmp_path, monkeypatch) -> None:
     """No journalctl and no /dev/kmsg: an error that names both and what to do."""
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("GPUPROBE_DIR", str(tmp_path / "no-recordings"))
     monkeypatch.setattr(machine, "KMSG", tmp_path / "kmsg")
     monkeypatch.setattr(machine.kernel_inputs, "__kwdefaults__", {"kmsg": tmp_path / "kmsg"})
 

@@ -1,6 +1,5 @@
 """The power goes while the guest records: what is on its disk afterwards."""
 
-import json
 import random
 import shutil
 import subprocess
@@ -35,25 +34,17 @@ def disk(folder):
 def recorded_until_cut(folder, image, log, after_s):
     """Numbers that the guest said: of samples, and of events that were on the disk."""
     machine = vm.Machine(folder, GUEST, disk=image, log=log)
-    samples, shown = [], []
+    said = []
     try:
         assert machine.read(vm.BOOT_S) == {"ready": True}
         machine.tell(do="begin")
-        while len(samples) < after_s * SAMPLES_A_SECOND:
-            said = machine.read()
-            samples += [said["sample"]] if "sample" in said else []
-            shown += [said["shown"]] if "shown" in said else []
-        machine.process.kill()
-        machine.process.wait(10)
-        # What was on its way when the power went was said before.
-        for line in machine._guest_lines:
-            if line.startswith(b"{") and line.endswith(b"}\n"):
-                said = json.loads(line)
-                samples += [said["sample"]] if "sample" in said else []
-                shown += [said["shown"]] if "shown" in said else []
+        while len(said) < after_s * SAMPLES_A_SECOND:
+            said.append(machine.read())
+        said += machine.cut_power()
     finally:
         machine.close()
-    return samples, shown
+    samples = [message["sample"] for message in said if "sample" in message]
+    return samples, [message["shown"] for message in said if "shown" in message]
 
 
 def found_on(image, folder):

@@ -1,13 +1,13 @@
 // Draws the plots. What it draws is data in this page; nothing is fetched and no text is run.
 (() => {
   "use strict";
-  const devices = JSON.parse(document.getElementById("plots").textContent);
+  const { devices, layers } = JSON.parse(document.getElementById("plots").textContent);
   const themes = JSON.parse(document.getElementById("themes").textContent);
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const paper = window.matchMedia("print");
   const tooltip = { disableDefaultStyle: true };
-  const loader = window.vega.loader();
-  loader.load = () => Promise.reject(new Error("a report loads nothing"));
+  const refuse = () => Promise.reject(new Error("a report loads nothing"));
+  const loader = { load: refuse, sanitize: refuse, http: refuse, file: refuse };
 
   // Columns back into rows: of each table only what the panel draws.
   function rows(table, names) {
@@ -30,7 +30,8 @@
     for (const [name, columns] of Object.entries(panel.columns)) {
       datasets[name] = rows(device.tables[name], columns);
     }
-    return { ...panel.spec, title: undefined, datasets };
+    const layer = panel.spec.layer.map((index) => structuredClone(layers[index]));
+    return { ...panel.spec, layer, datasets };
   }
 
   class Plots {
@@ -54,11 +55,14 @@
         const made = await window.vegaEmbed(places[index], spec, {
           ast: true, actions: false, defaultStyle: false, renderer: "canvas", config, tooltip,
           loader,
+          // Errors only: a table without rows that stand alone is no reason to warn.
+          logLevel: 1,
         });
         this.views.push(made);
         made.view.addSignalListener("zoom_at", (_, domain) => this.move(domain, made));
       }
       await this.move(this.domain, null);
+      this.element.dataset.drawn = dark.matches ? "dark" : "light";
     }
 
     // All panels of a device show the same stretch of time; null is all of it.

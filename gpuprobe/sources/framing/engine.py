@@ -31,7 +31,9 @@ _RANKED = regex(
     r"\s*(?:\[\d+\] )?\[[\w.-]{1,30}\]:\[[IWEF] ?(?P<month>\d{1,2})(?P<day>\d\d) (?P<clock>\d\d:\d\d:\d\d(?:\.\d{1,9})?) "
 )
 _GO = regex(r"\s*(?P<raw>\d{4}/\d\d/\d\d \d\d:\d\d:\d\d(?:\.\d{1,9})?)(?: |$)(?!, )")
-_LOGFMT = regex(rf"\s*(?:time|ts|t)=\"?(?P<raw>{ISO})\"?(?: |$)")
+_LOGFMT = regex(
+    rf"\s*(?:(?:level|lvl|severity)=\w{{4,8}} )?(?:time|ts|t)=\"?(?P<raw>{ISO})\"?(?: |$)"
+)
 
 
 def _dated(match: re.Match[str], text: str, stamp: Stamp | None) -> Peeled | None:
@@ -123,5 +125,5 @@ FRAMINGS = (
     Framing("bracketed", "[", _bracketed),
     Framing("go", "0123456789", _go),
     Framing("logging", "0123456789", _logging),
-    Framing("logfmt", "t", _logfmt),
+    Framing("logfmt", "tls", _logfmt),
 )

@@ -203,10 +203,12 @@ PATTERNS: tuple[Pattern, ...] = (
             "not properly unmounted",
             "start tree-log replay",
             "not cleanly unmounted",
+            "): recovery complete",
         ),
         regex=regex(
             r"recovering journal|Dirty bit is set|[Rr]ecovery required on readonly|Starting recovery \(logdev"
             r"|[Vv]olume was not properly unmounted|start tree-log replay|was not cleanly unmounted"
+            r"|EXT[34]-fs \([^()\s]+\): recovery complete"
         ),
         read=_unclean("filesystem"),
         examples=(
@@ -214,8 +216,12 @@ PATTERNS: tuple[Pattern, ...] = (
             "EXT4-fs (nvme0n1p2): INFO: recovery required on readonly filesystem",
             "XFS (sda3): Starting recovery (logdev: internal)",
             "FAT-fs (nvme0n1p1): Volume was not properly unmounted. Some data may be corrupt. Please run fsck.",
+            "EXT4-fs (nvme0n1p2): recovery complete",
         ),
-        near=("EXT4-fs (nvme0n1p2): recovery complete",),
+        near=(
+            "EXT4-fs (nvme0n1p2): mounted filesystem with ordered data mode",
+            "backup (nightly): recovery complete",
+        ),
         source="e2fsck, ext4, xfs, fat, btrfs",
     ),
     Pattern(

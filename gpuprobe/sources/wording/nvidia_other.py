@@ -150,7 +150,7 @@ def _read_dcgm_ecc(match: re.Match[str], window: Window) -> Reading:
     return GpuMemoryCounted(**window.base(), what="uncorrectable", value=int(match["count"]))
 
 
-def _read_dcgm_nvlink(match: re.Match[str], window: Window) -> Reading:
+def _read_dcgm_other(match: re.Match[str], window: Window) -> Reading:
     return OtherFailed(**window.base(), what=match["said"], where="dcgm")
 
 
@@ -387,10 +387,34 @@ PATTERNS: tuple[Pattern, ...] = (
         source="NVIDIA/DCGM, dcgm_errors.h",
     ),
     Pattern(
+        id="dcgm-other",
+        needles=(
+            "PCIe replays per minute for GPU",
+            "is running at PCI link ",
+            "Bandwidth of GPU ",
+            "host-side PCIe replay violation",
+            "A memory mismatch was detected on GPU",
+            "faulty memory elements on GPU",
+        ),
+        regex=regex(
+            r"(?P<said>Detected more than \d+ PCIe replays per minute for GPU \d+|GPU \d+ is running at PCI link (?:generation|width) \w+, which is below"
+            r"|Bandwidth of GPU \d+ in direction \w+ of [\d.]+ did not exceed|GPU \d+ host-side PCIe replay violation"
+            r"|A memory mismatch was detected on GPU \d+|Found [1-9]\d* faulty memory elements on GPU \d+)"
+        ),
+        read=_read_dcgm_other,
+        examples=(
+            "Detected more than 8 PCIe replays per minute for GPU 2 : 41 Reconnect PCIe card.",
+            "GPU 5 is running at PCI link width 4X, which is below the minimum allowed link generation of 16 (parameter 'pcie.min_width')",
+            "Found 3 faulty memory elements on GPU 1",
+        ),
+        near=("Found 0 faulty memory elements on GPU 1", "Bandwidth of GPU links is shared"),
+        source="NVIDIA/DCGM, dcgm_errors.h",
+    ),
+    Pattern(
         id="dcgm-nvlink-down",
         needles=("is currently down",),
         regex=regex(r"(?P<said>GPU \d+'s NvLink link \d+ is currently down)"),
-        read=_read_dcgm_nvlink,
+        read=_read_dcgm_other,
         examples=(
             "Detected NVLink error: GPU 1's NvLink link 7 is currently down Run a field diagnostic on the GPU.",
         ),

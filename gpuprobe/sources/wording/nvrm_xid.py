@@ -294,6 +294,15 @@ PATTERNS: tuple[Pattern, ...] = (
         source="NVIDIA/DCGM, error texts",
     ),
     Pattern(
+        id="xid-dcgm-uncontained",
+        needles=("an uncontained error (XID",),
+        regex=regex(r"\bGPU(?: \d{1,2})? had an uncontained error \(XID (?P<code>95)\)"),
+        read=_read_dcgm,
+        examples=("GPU had an uncontained error (XID 95)",),
+        near=("an uncontained error (XID 95) means that the GPU has to be reset",),
+        source="NVIDIA/DCGM, dcgm_errors.h",
+    ),
+    Pattern(
         id="xid-nvml-agent",
         needles=("Xid ", "Xid: ", "XID "),
         regex=regex(

@@ -269,14 +269,15 @@ PATTERNS: tuple[Pattern, ...] = (
         id="sibling-usb",
         needles=("HC died", "assume dead"),
         regex=regex(
-            rf"xhci\S* (?P<bdf>{BDF}): (?:HC died|xHCI host controller not responding, assume dead)"
+            # A graphics card's USB controller is its third function; others are docks and boards.
+            rf"xhci\S* (?P<bdf>{BDF})(?<=\.2): (?:HC died|xHCI host controller not responding, assume dead)"
         ),
         read=_hint("bridge-error"),
         examples=(
             "xhci_hcd 0000:65:00.2: HC died; cleaning up",
             "xhci_hcd 0000:65:00.2: xHCI host controller not responding, assume dead",
         ),
-        near=("The HC died yesterday",),
+        near=("The HC died yesterday", "xhci_hcd 0000:2e:00.0: HC died; cleaning up"),
         source="Linux, drivers/usb/host/xhci.c",
     ),
     Pattern(

@@ -45,6 +45,14 @@ def _read_event(match: re.Match[str], window: Window) -> Reading:
     return GpuHung(driver="nvlddmkm", what="tdr", **window.base())
 
 
+def _read_source(match: re.Match[str], window: Window) -> Reading:
+    """An event copied as text: its number stands some lines beside its source."""
+    near = (*window.before(4), *window.after(4))
+    if not any(re.match(r"\s*(?:Event ?)?I[dD]\s*:\s*(?:13|14|153)\s*$", r.message) for r in near):
+        return None
+    return _read_event(match, window)
+
+
 def _read_dxg(match: re.Match[str], window: Window) -> Reading:
     return SystemDescribed(key="wsl", value="dxgkrnl", **window.base())
 
@@ -105,6 +113,15 @@ FAMILY = Family(
             ),
             near=("nvlddmkm.sys 32.0.15.6094 loaded",),
             source="System event log",
+        ),
+        Pattern(
+            id="nvlddmkm-source",
+            needles=("nvlddmkm",),
+            regex=regex(r"\A\s*(?:Source|Provider ?Name|Source ?Name)\s*:\s*nvlddmkm\s*\Z"),
+            read=_read_source,
+            examples=("Source:        nvlddmkm\nEvent ID:      14\nLevel:         Error",),
+            near=("Source:        nvlddmkm\nEvent ID:      1\nLevel:         Information",),
+            source="System event log, copied as text",
         ),
         Pattern(
             id="nvlddmkm-device",

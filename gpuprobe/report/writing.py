@@ -1,0 +1,227 @@
+"""Writing a report: the form by the file's suffix, redacted, whole or not at all."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, Final, TextIO
+
+from gpuprobe.errors import UsageError
+from gpuprobe.report.contents import Report
+from gpuprobe.report.gathering import Gathered, with_saved
+from gpuprobe.reporters.redact import Redactor
+from gpuprobe.reporters.report_redacted import redacted
+
+FORMS: Final = (".md", ".html", ".json", ".zip")
+"""Suffixes, each of one form."""
+
+
+@dataclass(slots=True)
+class Written:
+    """What came of writing a report.
+
+    Attributes:
+        redactor: What knows what was replaced.
+        files: What was written, the report first.
+        problems: What is missing from it and why, in sentences.
+    """
+
+    redactor: Redactor
+    files: list[Path] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def check_output(output: Path, inputs: Sequence[str]) -> None:
+    """Make sure that a report can go there, before anything is read.
+
+    Raises:
+        UsageError: Its suffix is of no form, its folder is missing, or it is one of the inputs.
+    """
+    if output.suffix.lower() not in FORMS:
+        raise UsageError(
+            f"{output}: a report is made as {', '.join(FORMS[:-1])} or {FORMS[-1]}",
+            hint="Name the file so, such as report.md for an issue on GitHub.",
+        )
+    if not output.parent.is_dir():
+        raise UsageError(f"{output.parent} is no folder", hint="Make it first.")
+    if output.is_dir():
+        raise UsageError(f"{output} is a folder", hint="Name a file in it.")
+    for path in inputs:
+        _refuse_the_same(output, path)
+
+
+def _refuse_the_same(output: Path, path: str) -> None:
+    """A log is evidence: nothing is written over it."""
+    try:
+        same = path != "-" and output.exists() and output.samefile(path)
+    except (OSError, ValueError):
+        # A member of an archive, or a file that is gone: not the same as one that is there.
+        return
+    if same:
+        raise UsageError(f"{output} is one of the inputs", hint="Give the report another name.")
+
+
+def write(
+    gathered: Gathered, output: Path, *, keep: Iterable[str] = (), plots: bool = True
+) -> Written:
+    """Write the report to `output` and what belongs beside it.
+
+    Args:
+        gathered: What was read.
+        output: Where to; its suffix says which form.
+        keep: What is not redacted, beside what its audience needs.
+        plots: Whether to draw.
+
+    Raises:
+        UsageError: It cannot be written there, or `keep` names nothing.
+    """
+    check_output(output, [reading.input.path for reading in gathered.readings])
+    form = output.suffix.lower()
+    report = with_saved(gathered) if form in (".json", ".zip") else gathered.report
+    report, redactor = redacted(report, keep, gathered.folders)
+    done = Written(redactor)
+    if form == ".zip":
+        from gpuprobe.reporters.bundle import pack
+
+        with _replacing(output) as file:
+            pack(_members(gathered, report, done, plots), file, report.made)
+        done.files.append(output)
+    else:
+        pictures = _pictures(report, done, plots) if form == ".md" else []
+        names = [f"{output.stem}-{name}" for name, _ in pictures]
+        text = _rendered(report, form, done, names, plots)
+        _write(output, text.encode("utf-8", "replace"), done)
+        for name, (_, picture) in zip(names, pictures, strict=True):
+            _write(output.with_name(name), picture, done)
+    if redactor.replaced():
+        done.files.append(redactor.write_map(output))
+    return done
+
+
+def markdown(gathered: Gathered, out: TextIO, *, keep: Iterable[str] = ()) -> Redactor:
+    """Write the Markdown form to a stream; there is no place beside it for plots."""
+    from gpuprobe.reporters.report_markdown import ReportMarkdown
+
+    report, redactor = redacted(gathered.report, keep, gathered.folders)
+    ReportMarkdown().render(report, out)
+    return redactor
+
+
+def _rendered(
+    report: Report, form: str, done: Written, pictures: Sequence[str], plots: bool
+) -> str:
+    """One form of the report as text; a form's module is loaded only when it is asked for."""
+    out = io.StringIO()
+    if form == ".md":
+        from gpuprobe.reporters.report_markdown import ReportMarkdown
+
+        ReportMarkdown(pictures).render(report, out)
+    elif form == ".html":
+        from gpuprobe.reporters.report_html import HtmlReporter
+
+        reporter = HtmlReporter(plots=plots)
+        reporter.render(report, out)
+        _say_once(done, reporter.problem)
+    else:
+        from gpuprobe.reporters.report_json import ReportJson
+
+        ReportJson().render(report, out)
+    return out.getvalue()
+
+
+def _pictures(report: Report, done: Written, plots: bool) -> list[tuple[str, bytes]]:
+    """The plots as PNG, or none where they cannot be drawn, which is said."""
+    if report.telemetry is None or not plots:
+        return []
+    from gpuprobe.report.drawing import PlotsMissingError, pictures
+
+    try:
+        return list(pictures(report.telemetry))
+    except PlotsMissingError as error:
+        _say_once(done, f"{error}: {error.hint}")
+        return []
+
+
+def _say_once(done: Written, problem: str) -> None:
+    if problem and problem not in done.problems:
+        done.problems.append(problem)
+
+
+# --- the members of the ZIP ------------------------------------------------------------------
+
+
+def _members(
+    gathered: Gathered, report: Report, done: Written, plots: bool
+) -> Iterator[tuple[str, bytes]]:
+    pictures = _pictures(report, done, plots)
+    names = [f"plots/{name}" for name, _ in pictures]
+    for form in (".json", ".md", ".html"):
+        text = _rendered(report, form, done, names if form == ".md" else (), plots)
+        yield f"report{form}", text.encode("utf-8", "replace")
+    for name, (_, picture) in zip(names, pictures, strict=True):
+        yield name, picture
+    yield from _excerpts(gathered, done.redactor)
+    yield from _tables(gathered, done)
+
+
+def _excerpts(gathered: Gathered, redactor: Redactor) -> Iterator[tuple[str, bytes]]:
+    from gpuprobe.report.attachments import excerpts
+
+    found = excerpts(gathered)
+    redactor.learn(line for _, lines in found for line in lines)
+    for number, (path, lines) in enumerate(found, start=1):
+        for folder in gathered.folders:
+            path = path.removeprefix(folder)
+        text = "\n".join(map(redactor.text, [path, "", *lines])) + "\n"
+        yield f"evidence/{number:02}.txt", text.encode("utf-8", "replace")
+
+
+def _tables(gathered: Gathered, done: Written) -> Iterator[tuple[str, bytes]]:
+    from gpuprobe.report.attachments import tables, to_csv, to_parquet
+
+    for name, columns, rows in tables(gathered):
+        yield f"telemetry/{name}.csv", to_csv(columns, rows)
+        parquet = to_parquet(columns, rows)
+        if parquet is not None:
+            yield f"telemetry/{name}.parquet", parquet
+        else:
+            _say_once(done, "no Parquet, only CSV: pip install 'gpuprobe[report]'")
+
+
+# --- files -----------------------------------------------------------------------------------
+
+
+def _write(path: Path, data: bytes, done: Written) -> None:
+    if path.exists() and not path.is_file():
+        # A device or a pipe: there is nothing to put in its place.
+        path.write_bytes(data)
+    else:
+        with _replacing(path) as file:
+            file.write(data)
+    done.files.append(path)
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file beside `path` that takes its place when it is whole, so that no half report is left.
+
+    Raises:
+        UsageError: It cannot be written there.
+    """
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("xb") as file:
+            yield file
+        part.replace(path)
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be written: {error.strerror or error}", hint="Choose another place."
+        ) from error
+    finally:
+        # On a file system that cannot be written, taking away what is not there fails, too.
+        with suppress(OSError):
+            part.unlink(missing_ok=True)

@@ -1,0 +1,126 @@
+"""The ZIP: every form, nothing by accident, and a manifest by which changes are seen."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from gpuprobe import diagnose
+from gpuprobe.errors import InputUnreadableError
+from gpuprobe.report.gathering import gather
+from gpuprobe.report.writing import write
+from gpuprobe.reporters.bundle import MANIFEST, pack, verify
+from tests.report.report_bench import LEFT_THE_BUS, recorded
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    """A small ZIP."""
+    path = tmp_path / "report.zip"
+    with path.open("wb") as file:
+        pack([("report.json", b"{}"), ("evidence/01.txt", b"line\n")], file, "2026-03-04")
+    return path
+
+
+def changed(path: Path, **members: bytes | None) -> Path:
+    """The ZIP with members replaced, added, or left out."""
+    named = {name.replace("__", "/").replace("_", "."): data for name, data in members.items()}
+    with zipfile.ZipFile(path) as archive:
+        kept = {info.filename: archive.read(info) for info in archive.infolist()}
+    kept |= {name: data for name, data in named.items() if data is not None}
+    out = path.with_name("changed.zip")
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, data in kept.items():
+            if name not in named or named[name] is not None:
+                archive.writestr(name, data)
+    return out
+
+
+def test_equal_contents_make_equal_bytes() -> None:
+    """Neither the hour nor the file system is in it."""
+    made = []
+    for _ in range(2):
+        out = io.BytesIO()
+        pack([("report.json", b"{}"), ("plots/a.png", b"x")], out)
+        made.append(out.getvalue())
+
+    assert made[0] == made[1]
+
+
+def test_a_whole_one_verifies(bundle: Path) -> None:
+    """Every member is as listed."""
+    found = verify(bundle)
+
+    assert (found.checked, found.differing, found.made) == (2, (), "2026-03-04")
+
+
+@pytest.mark.parametrize(
+    ("members", "said"),
+    [
+        ({"report_json": b"[]"}, "report.json differs from what the manifest says"),
+        ({"report_json": b"{ }"}, "report.json has 3 bytes, and the manifest says 2"),
+        ({"evidence__01_txt": None}, "evidence/01.txt is missing"),
+        ({"more_txt": b"x"}, "more.txt is not in the manifest"),
+    ],
+)
+def test_a_change_is_named(bundle: Path, members: dict[str, bytes | None], said: str) -> None:
+    """Changed, cut, missing, added: each in one sentence."""
+    assert verify(changed(bundle, **members)).differing == (said,)
+
+
+def test_a_damaged_member_is_named(bundle: Path) -> None:
+    """A byte that flipped on the way is a difference, not a crash."""
+    data = bytearray(bundle.read_bytes())
+    data[data.index(b"evidence/01.txt") + len("evidence/01.txt") + 2] ^= 0xFF
+    bundle.write_bytes(bytes(data))
+
+    assert "evidence/01.txt" in verify(bundle).differing[0]
+
+
+@pytest.mark.parametrize("manifest", [None, b"{", b"[]", b'{"schema": "x"}', b"[" * 100_000])
+def test_without_a_manifest_it_is_no_report(bundle: Path, manifest: bytes | None) -> None:
+    """Whatever stands in its place is refused with a hint."""
+    with pytest.raises(InputUnreadableError) as caught:
+        verify(changed(bundle, manifest_json=manifest))
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("data", [b"", b"PK\x03\x04", b"text\n"])
+def test_what_is_no_zip_is_refused(tmp_path: Path, data: bytes) -> None:
+    """Cut off, empty, or a text."""
+    path = tmp_path / "x.zip"
+    path.write_bytes(data)
+    with pytest.raises(InputUnreadableError):
+        verify(path)
+
+
+def test_all_forms_are_in_it_and_it_is_judged_again(tmp_path: Path) -> None:
+    """JSON first, pages, excerpts, telemetry; no map, no absolute path; the verdict comes again."""
+    source = recorded(tmp_path / "r.gpuprobe")
+    out = tmp_path / "out.zip"
+    written = write(gather([source, LEFT_THE_BUS / "kernel.log"]), out, plots=False)
+
+    with zipfile.ZipFile(out) as archive:
+        names = archive.namelist()
+        page = archive.read("report.md").decode()
+        excerpts = [archive.read(name).decode() for name in names if name.startswith("evidence/")]
+        full = archive.read("telemetry/0000-41-00.0-full.csv").decode().splitlines()
+        minutes = archive.read("telemetry/0000-41-00.0-minutes.csv").decode().splitlines()
+        manifest = json.loads(archive.read(MANIFEST))
+    assert names[:3] == ["report.json", "report.md", "report.html"]
+    assert names[-1] == MANIFEST
+    assert not any("redaction" in name or name.startswith("/") or ".." in name for name in names)
+    assert [entry["name"] for entry in manifest["members"]] == names[:-1]
+    assert str(tmp_path) not in page
+    assert any("19> " in text and "fallen off the bus" in text for text in excerpts)
+    assert len(full) == 1301
+    assert len(minutes) == 4
+    assert verify(out).differing == ()
+    assert diagnose(out).answer.value == "device-left-bus"
+    assert all("lathe" not in text for text in (page, *excerpts))
+    assert written.files[-1].name == "out.zip.redaction.txt"
+    assert written.files[-1].stat().st_mode & 0o777 == 0o600
