@@ -14,7 +14,7 @@ from gpuprobe.report.palette import LIGHT
 from gpuprobe.report.panel_specs import HOVER
 from gpuprobe.report.panels import DevicePlots, Panel
 from gpuprobe.report.plot_tables import Table
-from gpuprobe.report.telemetry_types import MOST_BUCKETS, Telemetry
+from gpuprobe.report.telemetry_types import Telemetry
 from gpuprobe.reporters.plain import cut
 
 INSTALL: Final = "pip install 'gpuprobe[report]'"

@@ -26,6 +26,16 @@ LANE: Final = 36
 VALIDATE = False
 """Whether each specification is checked against Vega-Lite's schema; the tests do."""
 
+_STAMPS: Final = {
+    "date": "%b %d",
+    "day": "%b %d",
+    "hours": "%H:%M",
+    "minutes": "%H:%M",
+    "seconds": ":%S",
+    "milliseconds": ".%L",
+}
+"""What stands below the time axis, by how far apart the ticks are."""
+
 _NARROW: Final = 520
 """Pixels of a plot below which marks have their numbers only."""
 
@@ -196,7 +206,8 @@ def _finished(
 def _x() -> alt.X:
     import altair as alt
 
-    return alt.X("at:T", title=None, scale=alt.Scale(type="utc"))
+    axis = alt.Axis(format=_STAMPS)
+    return alt.X("at:T", title=None, scale=alt.Scale(type="utc"), axis=axis)
 
 
 def _moment(column: str, title: str) -> alt.Tooltip:

@@ -26,6 +26,9 @@ MOST_COUNTERS: Final = len(DASHES)
 _HEADROOM: Final = 25
 """Pixels that the data leave free at the top, for the labels of the marks."""
 
+_MARGIN: Final = 0.02
+"""Share of the time axis that is added behind the last reading."""
+
 _LINK: Final = (
     Series("link_gen", "generation", line="min"),
     Series("link_width", "lanes", line="min"),
@@ -75,7 +78,9 @@ def plots(telemetry: Telemetry, device: DeviceTelemetry) -> DevicePlots:
         ImportError: The extra `report` is not installed.
     """
     marks = event_marks.numbered(telemetry, device)
-    focus = telemetry.focus or (telemetry.begin, telemetry.end)
+    begin, end = telemetry.focus or (telemetry.begin, telemetry.end)
+    # A little more on the right: a loss is often the last thing there, and is drawn there.
+    focus = (begin, end + (end - begin) * _MARGIN)
     rises, left_out = plot_tables.counters(device, MOST_COUNTERS)
     fixed = {
         "counters": rises,
@@ -84,7 +89,7 @@ def plots(telemetry: Telemetry, device: DeviceTelemetry) -> DevicePlots:
     }
     tables = _buckets(device, MOST_BUCKETS)
     tables |= {name: table for name, table in fixed.items() if table}
-    whole = (telemetry.begin, telemetry.end)
+    whole = (telemetry.begin, max(focus[1], telemetry.end))
     made = _Panels(tables, device.slowdown_c, left_out, milliseconds(whole))
     return DevicePlots(
         device=device.device,

@@ -85,9 +85,8 @@ class UnitFollower(Follower):
             turn.put(self._changed("unavailable", f"{access.detail}. {access.hint}"))
             return
         turn.put(self._changed("started", f"following {access.value}"))
-        if not self._has_lines():
-            text = f"no line of {self.unit} is in the journal yet, or none may be read; is the name"
-            turn.put(self._changed("gap", f"{text} right? It is waited for"))
+        # Beside the following: what is written while the journal is searched must not be missed.
+        threading.Thread(target=self._look, args=(turn,), name="unit", daemon=True).start()
         while not turn.over:
             # journalctl itself may be restarted; the cursor says where it was.
             place = f"--after-cursor={self._cursor}" if self._cursor else "--lines=0"
@@ -101,6 +100,12 @@ class UnitFollower(Follower):
                 turn.put(self._changed("gap", f"journalctl ended with code {code}"))
                 turn.wait(AGAIN_S)
         self._end(turn)
+
+    def _look(self, turn: Turn) -> None:
+        """Say it where there is nothing of the unit: its name may be wrong."""
+        if not self._has_lines() and self._invocation is None:
+            text = f"no line of {self.unit} is in the journal yet, or none may be read; is the name"
+            turn.put(self._changed("gap", f"{text} right? It is waited for"))
 
     def _has_lines(self) -> bool:
         """Whether the journal holds anything of the unit; True where that cannot be told."""

@@ -251,7 +251,6 @@ def test_a_clean_end_is_the_end(story: Story) -> None:
     assert (done.returncode, story.starts, done.stderr) == (0, 1, "")
 
 
-@pytest.mark.slow
 def test_it_goes_on_after_one_death(story: Story) -> None:
     """Code 3, then 0: the code is that of the last start."""
     done = story.tell("3", "0")
@@ -322,6 +321,30 @@ def test_an_end_with_0_right_after_a_workers_death_is_none_in_order(story: Story
     done = story.tell("worker-0", "0")
 
     assert (done.returncode, story.starts) == (0, 2)
+
+
+@pytest.mark.slow
+def test_a_named_recording_is_numbered(story: Story) -> None:
+    """--record FILE: the second start goes to a file of its own beside it."""
+    path = story.folder / "run.v1.gpuprobe"
+    done = story.tell("3", "0", options=("--record", str(path)))
+
+    assert done.returncode == 0
+    assert sorted(one.name for one in find(story.folder)) == [
+        "run.v1.2.gpuprobe",
+        "run.v1.gpuprobe",
+    ]
+
+
+@pytest.mark.slow
+def test_without_a_recording_the_count_and_the_report_are_there(story: Story) -> None:
+    """--no-record: three deaths are counted from start to start, and the report is the verdict."""
+    report = story.folder / "report.md"
+    done = story.tell("cuda", options=("--no-record", "--report", str(report)))
+
+    assert story.starts == 3
+    assert "third death within 15 min; report: " in done.stderr
+    assert "illegal" in report.read_text()
 
 
 # --- what is remembered ----------------------------------------------------------------------

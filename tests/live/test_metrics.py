@@ -185,3 +185,19 @@ def test_what_is_no_endpoint_is_refused(text: str) -> None:
     """Anything else is a usage error."""
     with pytest.raises(UsageError):
         parse_endpoint(text)
+
+
+def test_a_host_that_is_not_this_machine_is_told_so() -> None:
+    """Another port would not help."""
+    with pytest.raises(UsageError) as caught:
+        Endpoint(Metrics(), "192.0.2.1", 0)
+
+    assert "address of this machine" in caught.value.hint
+
+
+def test_where_a_scraper_finds_it() -> None:
+    """Host, port and path in one piece, for a browser."""
+    made = Endpoint(Metrics(), "127.0.0.1", 0)
+    made.stop()
+
+    assert made.url == f"http://127.0.0.1:{made.port}/metrics"

@@ -241,6 +241,7 @@ def test_a_units_lines_and_its_restart(tmp_path: Path, follow: Callable[..., Fol
     ]
     journalctl = program(
         tmp_path / "journalctl",
+        "if '--follow' not in sys.argv: sys.exit(0)\n"
         f"json.dump(sys.argv[1:], open({str(tmp_path / 'argv')!r}, 'w'))\n"
         f"print({chr(10).join(lines)!r}, flush=True)\ntime.sleep(60)\n",
     )
@@ -285,6 +286,32 @@ def test_without_journalctl_there_is_a_reason() -> None:
     assert "--follow-file" in access.hint
 
 
+def test_a_unit_that_nobody_knows_is_told(tmp_path: Path, follow: Callable[..., Followed]) -> None:
+    """A name with a typing error is said at once, and one with lines in the journal is not."""
+    for word, told in (("", True), ("print('ready', flush=True)\n", False)):
+        journalctl = program(
+            tmp_path / "journalctl",
+            f"if '--follow' not in sys.argv:\n    {word or 'pass'}\n    sys.exit(0)\n"
+            "time.sleep(0.5)\nprint(json.dumps({'MESSAGE': 'up'}), flush=True)\ntime.sleep(60)\n",
+        )
+        seen = follow(UnitFollower("x", journalctl=journalctl))
+        end = time.monotonic() + 1.5
+        seen.until(lambda seen, end=end: time.monotonic() > end)
+
+        gaps = [one for one in seen.found if isinstance(one, SourceChanged) and one.what == "gap"]
+        assert [one.origin.text.startswith("no line of x") for one in gaps] == [True] * told
+
+
+def test_a_file_that_is_not_there_yet_is_told(
+    tmp_path: Path, follow: Callable[..., Followed]
+) -> None:
+    """It is waited for, and somebody who mistyped it reads so."""
+    seen = follow(FileFollower(tmp_path / "later.log"))
+    seen.until(lambda seen: seen.has(SourceChanged) and len(seen.found) >= 2)
+
+    assert "not there yet" in seen.found[1].origin.text
+
+
 def test_a_journalctl_that_ends_is_started_again(
     tmp_path: Path, follow: Callable[..., Followed], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,6 +319,7 @@ def test_a_journalctl_that_ends_is_started_again(
     monkeypatch.setattr("gpuprobe.sources.follow_unit.AGAIN_S", 0.05)
     journalctl = program(
         tmp_path / "journalctl",
+        "if '--follow' not in sys.argv: sys.exit(0)\n"
         f"log = open({str(tmp_path / 'argv')!r}, 'a'); print(sys.argv[3], file=log, flush=True)\n"
         f"print({entry('one', 'a' * 32)!r}, flush=True)\n",
     )
