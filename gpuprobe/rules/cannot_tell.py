@@ -4,7 +4,7 @@ When:
     A CUDA error that a lost GPU and a faulty program print alike (719, 999, 46, 100, 101, 3, 304);
     an engine that died without saying why; nvidia-smi without a handle for a GPU; an Xid whose
     meaning is not known; a device-lost error of Vulkan or Direct3D; a call into the driver that
-    does not return; or only somebody's own words about an Xid or a loss.
+    does not return; a task of the driver's that hangs in the kernel; or only somebody's own words about an Xid or a loss.
 
 What it is worth:
     It is an honest answer. It comes with the one command whose output would settle the matter.
@@ -56,6 +56,9 @@ DISPLAY = ("nvidia-modeset", "nvidia-drm")
 
 WAITS = regex(r"time(?:d )?out|waiting for GPU|channel state")
 
+OF_THE_DRIVER = regex(r"\btask (?:nvidia|nv_queue|irq/\d+-nvidia|UVM |dcgm)")
+"""Tasks that do nothing but call the driver."""
+
 HARD = ("cuda", "nvml", "gpu", "nccl", "driver")
 """An exception that mentions one of these is about the GPU's side."""
 
@@ -88,6 +91,8 @@ def _failures(timeline: Timeline) -> Iterator[tuple[Event, str]]:
                 yield event, "the engine stopped working"
             case EngineChanged(what="stopped", code=int(code)) if code and code not in ON_REQUEST:
                 yield event, f"the engine's exit code {code} and no word of why"
+            case HostFaulted(what="hung-task") if OF_THE_DRIVER.search(event.origin.text):
+                yield event, "a task that hangs in the GPU's driver; a hang alone is no loss"
             case OtherFailed(what=what, where=where) if where in DISPLAY and WAITS.search(what):
                 yield event, "the display driver waits for the GPU"
             case OtherFailed(what=what) if any(word in what.lower() for word in HARD):

@@ -42,7 +42,7 @@ _DOCUMENT = regex(
 )
 _REPORTER = regex(
     r"\bI(?:'m|'ve|’m|’ve)?\b (?:have|am|was|saw|see|get|got|run|ran|tried|think|use|upgraded|can)|\b[Mm]y (?:GPU|system|card|machine|server|log|setup|PC|computer)|[Dd]escribe the bug|[Ss]teps to reproduce|"
-    r"[Ww]hat happened|[Ee]xpected behaviou?r|^#+ *[Bb]ug [Rr]eport|[Aa]ctual behaviou?r|Start of NVIDIA bug report|[Rr]elevant log output"
+    r"[Ww]hat happened|[Ee]xpected behaviou?r|^#+ *(?:[Bb]ug [Rr]eport|\[(?:[Bb]ug|BUG|[Uu]sage|[Qq]uestion|[Hh]elp|[Ii]ssue)\]|(?:My )?[Ee]nvironment$)|[Ww]hat happens|[Aa]ctual behaviou?r|Start of NVIDIA bug report|[Rr]elevant log output"
 )
 _HAPPENED = regex(
     r"\b(?:I|[Mm]y|[Oo]ur|[Ww]e|me|us|today|yesterday|last (?:night|week|month)|ago|again|after (?:updat|upgrad)\w+)\b|[Hh]elp\b|[Rr]eproduc"

@@ -34,6 +34,9 @@ _SEARCHES = regex(
 )
 """Somebody searches for the words, or configures a search."""
 
+_FIRED = re.compile(r"\"(?:status|state)\":\s*\"firing\"")
+"""An alert that went off, and no rule that waits for it."""
+
 _USER_TEXT = re.compile(r"\bprompt[\"']?\s*[:=]\s*[\"'(\[]|[\"']role[\"']\s*:\s*[\"']user\b")
 """What a model was asked, as an engine's log repeats it."""
 
@@ -186,7 +189,8 @@ def _is_code(record: Record, head: str, words: str, tail: str, *, printed_list: 
         return True
     if _USER_TEXT.search(head):
         return True
-    if _SEARCHES.search(head) or _in_row_of_codes(record, head) or _MARKUP.search(head[-40:]):
+    searches = _SEARCHES.search(head) and not _FIRED.search(head)
+    if searches or _in_row_of_codes(record, head) or _MARKUP.search(head[-40:]):
         return True
     if re.match(
         r"[\"'`]?\s*(?:in (?:line|text|log|s|msg|message|data|out\w*|str\(\w+\))\b|=> |-> )", tail

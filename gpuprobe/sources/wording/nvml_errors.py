@@ -107,9 +107,19 @@ def _read_no_handle(match: re.Match[str], window: Window) -> Reading:
     return LossHinted(what="no-handle", index=index, **window.base(device))
 
 
+def _heading(window: Window) -> re.Match[str] | None:
+    """The address in the heading of the GPU's part of `nvidia-smi -q`, or of its XML."""
+    for record in window.before(window.REACH):
+        if re.match(r"\s*(?:GPU [0-9A-Fa-f]{4,8}:|<gpu id=)", record.message):
+            return re.search(_ADDRESS, record.message)
+    return None
+
+
 def _read_lost(match: re.Match[str], window: Window) -> Reading:
     uuid = _UUID.search(window.text)
     device = re.search(_ADDRESS, window.text[: match.start()])
+    if device is None and re.match(r"\s*(?:[A-Z<])[^:>]*(?:\s:\s|>)GPU is lost", window.text):
+        device = _heading(window)
     return GpuLostReported(
         by="nvml",
         uuid=uuid.group() if uuid else None,
@@ -233,20 +243,26 @@ PATTERNS = (
     ),
     Pattern(
         id="nvml-lost-text",
-        needles=("GPU is lost", "target GPU has fallen off the bus"),
+        needles=("GPU is lost", "target GPU has fallen off the bus", ", error code 15"),
         regex=regex(
             r"GPU is lost\.?\s+Reboot\s+the|(?::\s*|=\s?[\"']?|\(|\"|')GPU is lost\b(?!\s+(?:and|or|when|if|because|on|in|so)\b)"
-            r"|\A\s*GPU is lost\W*\Z|the target GPU has fallen off the bus or has otherwise become inaccessible"
+            r"|\A\s*GPU is lost\W*\Z|GPU is lost \(15\)|>GPU is lost<|\bNVML: can't get GPU #\d+, error code 15\b|the target GPU has fallen off the bus or has otherwise become inaccessible"
         ),
         read=_read_lost_text,
         examples=(
             "GPU is lost. Reboot the system to recover this GPU",
             "nvml: GPU is lost",
+            "hwmc GPU2: unable to get fan speed - GPU is lost (15)",
+            "WARN: NVML: can't get GPU #1, error code 15",
+            "<product_name>GPU is lost</product_name>",
             "    Product Name                          : GPU is lost",
             'time="2026-03-04T05:06:07Z" level=error msg="error getting utilisation: GPU is lost"',
             "the target GPU has fallen off the bus or has otherwise become inaccessible",
         ),
-        near=("After ten minutes the GPU is lost and nothing helps.",),
+        near=(
+            "After ten minutes the GPU is lost and nothing helps.",
+            "WARN: NVML: can't get GPU #1, error code 3",
+        ),
         source="nvmlErrorString(15); nvml-wrapper",
     ),
     Pattern(

@@ -225,17 +225,21 @@ _AMDGPU = (
     ),
     Pattern(
         id="amdgpu-page-fault",
-        needles=("page fault (src_id:",),
+        needles=("page fault (src_id:", "GPU fault detected: "),
         regex=regex(
-            rf"(?:amdgpu|drmn\d+)\b(?: (?P<address>{_ADDRESS}))?.{{0,60}}\[(?:gfx|mm)hub\d*\] (?:no-retry |retry )?page fault \(src_id:"
+            rf"(?:amdgpu|drmn\d+|radeon)\b(?: (?P<address>{_ADDRESS}))?(?:.{{0,60}}\[(?:gfx|mm)hub\d*\] (?:no-retry |retry )?page fault \(src_id:|.{{0,20}}: GPU fault detected: \d+ 0x)"
         ),
         read=_read_page_fault,
         examples=(
             "amdgpu 0000:2d:00.0: amdgpu: [gfxhub] page fault (src_id:0 ring:24 vmid:8 pasid:32773)",
+            "amdgpu 0000:2d:00.0: GPU fault detected: 147 0x0120c404",
             "drmn0: [gfxhub0] retry page fault (src_id:0 ring:0 vmid:3 pasid:32770, for process  pid 771 thread  pid 771)",
         ),
-        near=("amdgpu 0000:2d:00.0: amdgpu: GCVM_L2_PROTECTION_FAULT_STATUS:0x00801031",),
-        source="gmc_v11_0.c",
+        near=(
+            "amdgpu 0000:2d:00.0: amdgpu: GCVM_L2_PROTECTION_FAULT_STATUS:0x00801031",
+            "no GPU fault detected: 0",
+        ),
+        source="gmc_v8_0.c, gmc_v11_0.c",
     ),
     Pattern(
         id="amdgpu-mes",

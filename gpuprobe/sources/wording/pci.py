@@ -156,13 +156,18 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="pci-power-refused",
         needles=("Refused to change power state",),
-        regex=regex(rf"{DEVICE}Refused to change power state"),
+        # What is still in D0 has answered: only a power state that does not reach D0 is a sign.
+        regex=regex(rf"{DEVICE}Refused to change power state(?!, currently in D0| from D0)"),
         read=_hint("stuck-in-d3"),
         examples=(
             "nvidia 0000:65:00.0: Refused to change power state, currently in D3",
             "nvidia 0000:65:00.0: Refused to change power state from D3hot to D0",
         ),
-        near=("Refused to change power state of the lamp",),
+        near=(
+            "Refused to change power state of the lamp",
+            "nvidia 0000:65:00.0: Refused to change power state from D0 to D3hot",
+            "pci 0000:65:00.0: Refused to change power state, currently in D0",
+        ),
         source="Linux, drivers/pci/pci.c",
     ),
     Pattern(
