@@ -26,8 +26,9 @@ demo: $(STAMP) ## Diagnose an example incident; no GPU needed
 	@echo; echo "The same CUDA error on a healthy H200, recorded there (examples/healthy-trap):"
 	@$(BIN)/gpuprobe diagnose -q examples/healthy-trap; test $$? -eq 1
 
+# Where no byte code is kept, each worker and each program a test starts compiles everything anew.
 test: $(STAMP) ## Run the tests; no GPU, root or network needed
-	$(BIN)/pytest -q -n 4 --dist worksteal
+	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -q -n 4 --dist worksteal
 
 lint: $(STAMP) ## Check style and imports
 	$(BIN)/ruff check .

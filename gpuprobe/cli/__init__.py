@@ -6,11 +6,12 @@ asked for. To add one: write the module, and put its name and one-line help into
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 import click
 
@@ -65,6 +66,10 @@ class LazyGroup(click.Group):
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Run, and end the process: the only place where an error becomes an exit code."""
         kwargs["standalone_mode"] = False
+        # Started with `>&-`, as some supervisors do: the exit code must be the answer's all the
+        # same. Without a descriptor of its own, since an engine would inherit what takes number 1.
+        sys.stdout = sys.stdout or _nowhere()
+        sys.stderr = sys.stderr or _nowhere()
         try:
             result = super().main(*args, **kwargs)
             sys.stdout.flush()
@@ -83,6 +88,22 @@ class LazyGroup(click.Group):
             _complain(_name_os_error(error))
             sys.exit(GpuprobeError.exit_code)
         sys.exit(result if isinstance(result, int) else 0)
+
+
+class _Nowhere(io.RawIOBase):
+    """Takes everything and keeps nothing."""
+
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """All of it is taken."""
+        return len(data)
+
+
+def _nowhere() -> TextIO:
+    return io.TextIOWrapper(io.BufferedWriter(_Nowhere()), "utf-8", "replace")
 
 
 def _complain(message: str, hint: str = "") -> None:

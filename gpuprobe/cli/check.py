@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpuprobe.cli import options
+from gpuprobe.cli.output import wants_colour, write
 from gpuprobe.identity import PciAddress
 
 if TYPE_CHECKING:
@@ -19,16 +21,6 @@ if TYPE_CHECKING:
 
 _RATE = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)(b)/s\s*$", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
-
-
-def parse_address(
-    _ctx: click.Context, _param: click.Parameter, value: str | None
-) -> PciAddress | None:
-    """Read `--device` in any spelling."""
-    address = PciAddress.try_parse(value)
-    if value is not None and address is None:
-        raise click.BadParameter(f"{value!r} is not a PCI address such as 0000:04:00.0")
-    return address
 
 
 def parse_rate(_ctx: click.Context, _param: click.Parameter, value: str | None) -> float | None:
@@ -67,14 +59,7 @@ def time_left_s() -> float:
 
 
 @click.command("check")
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="What to write.",
-)
+@options.format_("text", "json")
 @click.option(
     "--under-load",
     type=click.FloatRange(min=0, max=86_400),
@@ -90,24 +75,12 @@ def time_left_s() -> float:
     callback=parse_rate,
     help="Practical rate needed over the narrowest hop, as 12GB/s.",
 )
-@click.option(
-    "--device", metavar="ADDRESS", callback=parse_address, help="Only this GPU, as 0000:04:00.0."
-)
-@click.option("--no-nvml", is_flag=True, help="Leave NVML to others: sysfs and logs alone.")
-@click.option(
-    "--exit-codes",
-    type=click.Choice(["npd", "nagios"]),
-    help="Exit codes of node-problem-detector or Nagios instead of gpuprobe's.",
-)
+@options.device("Only this GPU, as 0000:04:00.0.")
+@options.no_nvml("Leave NVML to others: sysfs and logs alone.")
+@options.exit_codes()
 @click.option("-q", "--quiet", is_flag=True, help="Only the answer and what is wrong.")
 @click.option("-v", "--verbose", is_flag=True, help="Every line, of more than two GPUs as well.")
-@click.option(
-    "--color",
-    type=click.Choice(["auto", "always", "never"]),
-    default="auto",
-    show_default=True,
-    help="Colour of the text format.",
-)
+@options.color()
 def command(
     format_: str,
     under_load: float,
@@ -167,20 +140,3 @@ def render(
         verbose=verbose,
     ).render(report, out)
     return out.getvalue()
-
-
-def wants_colour(color: str, terminal: bool) -> bool:
-    """Whether the text format gets colour."""
-    return color == "always" or (color == "auto" and terminal and not os.environ.get("NO_COLOR"))
-
-
-def write(text: str) -> None:
-    """Write UTF-8 whatever the locale; a terminal that cannot show a letter gets `?`."""
-    stream = sys.stdout
-    if stream.isatty():
-        encoding = stream.encoding or "utf-8"
-        stream.write(text.encode(encoding, "replace").decode(encoding))
-    else:
-        stream.flush()
-        stream.buffer.write(text.encode("utf-8", "replace"))
-    stream.flush()

@@ -3,62 +3,31 @@
 from __future__ import annotations
 
 import io
-import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from gpuprobe.cli import options
+from gpuprobe.cli.output import wants_colour, write
+from gpuprobe.cli.progress import progress_on_stderr
 from gpuprobe.errors import UsageError
 from gpuprobe.identity import PciAddress
-from gpuprobe.options import Options, Progress
+from gpuprobe.options import Options
+from gpuprobe.output_file import refuse_to_overwrite, write_whole
 
 if TYPE_CHECKING:
-    from rich.progress import Progress as RichProgress
-    from rich.progress import TaskID
-
     from gpuprobe.diagnosis import Diagnosis
     from gpuprobe.reporters.base import Reporter
     from gpuprobe.reporters.redact import Redactor
 
-PROGRESS_AFTER_BYTES = 64 * 1024 * 1024
-"""Inputs shorter than this are read before a progress bar could be looked at."""
-
-
-def _address(_ctx: click.Context, _param: click.Parameter, value: str | None) -> PciAddress | None:
-    """Read `--device` in any spelling."""
-    address = PciAddress.try_parse(value)
-    if value is not None and address is None:
-        raise click.BadParameter(f"{value!r} is not a PCI address such as 0000:04:00.0")
-    return address
-
 
 @click.command("diagnose")
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path(allow_dash=True))
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(["text", "json", "markdown"]),
-    default="text",
-    show_default=True,
-    help="What to write. markdown is always redacted.",
-)
+@options.format_("text", "json", "markdown", help_="What to write. markdown is always redacted.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write to this file.")
-@click.option("--since", metavar="TIME", help="Leave out what is earlier.")
-@click.option("--until", metavar="TIME", help="Leave out what is later.")
-@click.option("--boot", metavar="ID", help="Only this boot: an id, 0 the last, -1 before it.")
-@click.option(
-    "--device",
-    metavar="ADDRESS",
-    callback=_address,
-    help="Only this PCI device, as 0000:04:00.0.",
-)
-@click.option("--timezone", metavar="ZONE", help="Zone of stamps without one: Europe/Berlin.")
-@click.option("--boot-time", metavar="TIME", help="When the machine of the logs booted.")
-@click.option("--host", metavar="NAME", help="Host of inputs that do not name theirs.")
+@options.of_logs
 @click.option("--with-machine", is_flag=True, help="Add this machine's journal and recordings.")
 @click.option(
     "--jit-cache",
@@ -71,13 +40,7 @@ def _address(_ctx: click.Context, _param: click.Parameter, value: str | None) ->
 @click.option("--redact", is_flag=True, help="Replace names, addresses, serials and secrets.")
 @click.option("-q", "--quiet", is_flag=True, help="Only the one-sentence verdicts.")
 @click.option("-v", "--verbose", is_flag=True, help="Everything, uncut.")
-@click.option(
-    "--color",
-    type=click.Choice(["auto", "always", "never"]),
-    default="auto",
-    show_default=True,
-    help="Colour of the text format.",
-)
+@options.color()
 @click.option("--no-prefilter", is_flag=True, hidden=True, help="Parse every line.")
 def command(
     paths: tuple[str, ...],
@@ -107,7 +70,7 @@ def command(
     """
     if quiet and verbose:
         raise UsageError("--quiet and --verbose exclude each other")
-    options = Options(
+    chosen = Options(
         since=since,
         until=until,
         boot=boot,
@@ -124,10 +87,10 @@ def command(
     if "-" in paths and sys.stdin is None:
         raise UsageError("standard input is closed", hint="Pipe a log into it, or name a file.")
     if output is not None:
-        _refuse_to_overwrite(Path(output), paths)
+        refuse_to_overwrite(Path(output), paths)
     stdin = sys.stdin.buffer if "-" in paths else None
-    with _progress_on_stderr() as tell:
-        diagnosis = diagnose(*paths, options=options, stdin=stdin, progress=tell)
+    with progress_on_stderr() as tell:
+        diagnosis = diagnose(*paths, options=chosen, stdin=stdin, progress=tell)
     _write(diagnosis, format_, output, redact, _Look(quiet, verbose, color))
     return diagnosis.exit_code
 
@@ -153,9 +116,7 @@ class _Look:
         from gpuprobe.reporters.terminal import TerminalReporter
 
         on_terminal = not to_file and sys.stdout.isatty()
-        colour = self.color == "always" or (
-            self.color == "auto" and on_terminal and not os.environ.get("NO_COLOR")
-        )
+        colour = wants_colour(self.color, on_terminal)
         return TerminalReporter(
             quiet=self.quiet, verbose=self.verbose, colour=colour, fit_terminal=on_terminal
         )
@@ -174,116 +135,11 @@ def _write(
     text = io.StringIO()
     look.reporter(format_, output is not None, redactor).render(diagnosis, text)
     if output is None:
-        _to_stdout(text.getvalue())
+        write(text.getvalue())
     else:
-        _to_file(text.getvalue(), Path(output))
+        write_whole(Path(output), text.getvalue().encode("utf-8", "replace"))
     if redactor is None or not redactor.replaced():
         return
     click.echo(f"redacted: {redactor.summary()}", err=True)
     if output is not None and Path(output).is_file():
         click.echo(f"what stands for what: {redactor.write_map(Path(output))}", err=True)
-
-
-def _refuse_to_overwrite(output: Path, paths: tuple[str, ...]) -> None:
-    """A log is evidence: nothing is written over it.
-
-    Raises:
-        UsageError: The output is one of the inputs.
-    """
-    for path in paths:
-        if output.exists() and path != "-" and Path(path).exists() and output.samefile(path):
-            raise UsageError(
-                f"--output {output} is one of the inputs", hint="Give it another name."
-            )
-
-
-def _to_file(text: str, output: Path) -> None:
-    """Write beside the file and put it in its place, so that a full disk leaves no half report.
-
-    Raises:
-        UsageError: It cannot be written there.
-    """
-    if output.exists() and not output.is_file():
-        # A device or a pipe: there is nothing to put in its place.
-        output.write_text(text, encoding="utf-8", errors="replace")
-        return
-    part = output.with_name(f".{output.name}.{os.getpid()}.part")
-    try:
-        part.write_text(text, encoding="utf-8", errors="replace")
-        part.replace(output)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise UsageError(
-            f"{output} cannot be written: {error.strerror or error}", hint="Choose another place."
-        ) from error
-
-
-def _to_stdout(text: str) -> None:
-    """Write UTF-8 whatever the locale; a terminal that cannot show a letter gets `?`."""
-    stream = sys.stdout
-    encoding = stream.encoding or "utf-8"
-    if stream.isatty():
-        text = text.encode(encoding, "replace").decode(encoding)
-        stream.write(text)
-    else:
-        stream.flush()
-        stream.buffer.write(text.encode("utf-8", "replace"))
-    stream.flush()
-
-
-@contextmanager
-def _progress_on_stderr() -> Iterator[Callable[[Progress], None] | None]:
-    """A progress bar for long inputs, or None where nobody would see it."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    bar = _Bar()
-    try:
-        yield bar.update
-    finally:
-        bar.close()
-
-
-class _Bar:
-    """A rich progress bar that appears only when there is much to read."""
-
-    def __init__(self) -> None:
-        self._progress: RichProgress | None = None
-        self._task: TaskID | None = None
-
-    def update(self, progress: Progress) -> None:
-        total = progress.bytes_total
-        if max(total or 0, progress.bytes_done) < PROGRESS_AFTER_BYTES:
-            return
-        from rich.markup import escape
-
-        from gpuprobe.reporters.plain import printable
-
-        name = escape(printable(Path(progress.path).name))
-        if self._progress is None:
-            self._progress = _rich_progress()
-            self._task = self._progress.add_task(name, total=total)
-            self._progress.start()
-        assert self._task is not None
-        self._progress.update(
-            self._task, completed=progress.bytes_done, total=total, description=name
-        )
-
-    def close(self) -> None:
-        if self._progress is not None:
-            self._progress.stop()
-
-
-def _rich_progress() -> RichProgress:
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as RichProgress
-
-    return RichProgress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )

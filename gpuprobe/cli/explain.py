@@ -9,6 +9,7 @@ from itertools import groupby
 
 import click
 
+from gpuprobe.cli import options
 from gpuprobe.explain import Answer, explain_all
 from gpuprobe.explanations import Explanation
 from gpuprobe.reporters.plain import printable
@@ -21,14 +22,7 @@ UNKNOWN = 2
 
 @click.command("explain")
 @click.argument("codes", metavar="CODE...", nargs=-1, required=True)
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(["text", "json", "markdown"]),
-    default="text",
-    show_default=True,
-    help="How to show it.",
-)
+@options.format_("text", "json", "markdown", help_="How to show it.")
 @click.pass_context
 def command(ctx: click.Context, codes: tuple[str, ...], format_: str) -> None:
     """Say what a code or a verdict kind means, with its source.

@@ -7,24 +7,16 @@ import sys
 
 import click
 
+from gpuprobe.cli import options
+from gpuprobe.cli.output import write
+
 
 @click.command("history")
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="What to write.",
-)
+@options.format_("text", "json")
 @click.option(
     "-n", "--last", type=click.IntRange(min=1), metavar="N", help="Only the last N boots."
 )
-@click.option(
-    "--exit-codes",
-    type=click.Choice(["npd", "nagios"]),
-    help="Exit codes of node-problem-detector or Nagios instead of gpuprobe's.",
-)
+@options.exit_codes()
 def command(format_: str, last: int | None, exit_codes: str | None) -> int:
     """List every boot that the journal keeps.
 
@@ -37,7 +29,6 @@ def command(format_: str, last: int | None, exit_codes: str | None) -> int:
     """
     from gpuprobe import api
     from gpuprobe.checks.report import translate
-    from gpuprobe.cli.check import write
     from gpuprobe.reporters.history import HistoryJsonReporter, HistoryTextReporter
 
     history = api.history(last=last, progress=_tell if sys.stderr.isatty() else None)

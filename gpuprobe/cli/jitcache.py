@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuprobe.cli.check import wants_colour, write
+from gpuprobe.cli import options
+from gpuprobe.cli.output import wants_colour, write
 from gpuprobe.cli.values import FiniteRange
 
 if TYPE_CHECKING:
@@ -23,22 +24,9 @@ _WHERE = [
     click.option(
         "--pid", metavar="PID", type=click.IntRange(min=1), help="The caches of a running process."
     ),
-    click.option(
-        "--format",
-        "format_",
-        type=click.Choice(["text", "json"]),
-        default="text",
-        show_default=True,
-        help="What to write.",
-    ),
+    options.format_("text", "json"),
     click.option("-q", "--quiet", is_flag=True, help="Only the answer and what is bad."),
-    click.option(
-        "--color",
-        type=click.Choice(["auto", "always", "never"]),
-        default="auto",
-        show_default=True,
-        help="Colour of the text format.",
-    ),
+    options.color(),
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import threading
@@ -12,12 +13,13 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from gpuprobe.cli import options
 from gpuprobe.cli.outlet import Outlet
 from gpuprobe.cli.report_end import checked, last_words
 from gpuprobe.cli.source_notes import SourceNotes
 from gpuprobe.cli.systemd import Notifier
-from gpuprobe.cli.values import FiniteRange, gpu_not_there
-from gpuprobe.cli.watch import noted_signals, parse_addresses
+from gpuprobe.cli.values import gpu_not_there
+from gpuprobe.cli.watch import noted_signals
 from gpuprobe.identity import PciAddress
 
 if TYPE_CHECKING:
@@ -32,23 +34,9 @@ FIRST_ORDER = 10
 
 @click.command("record")
 @click.argument("file", required=False)
-@click.option(
-    "--rate",
-    type=FiniteRange(0.1, 100),
-    metavar="HZ",
-    default=10.0,
-    show_default=True,
-    help="Samples a second; a week at 10 is half a GB a GPU.",
-)
-@click.option(
-    "--device",
-    "devices",
-    metavar="ADDRESS",
-    multiple=True,
-    callback=parse_addresses,
-    help="Only this GPU, as 0000:04:00.0; may be given more than once.",
-)
-@click.option("--no-nvml", is_flag=True, help="Leave NVML to others, such as DCGM.")
+@options.rate("Samples a second; a week at 10 is half a GB a GPU.")
+@options.devices()
+@options.no_nvml("Leave NVML to others, such as DCGM.")
 @click.option("--follow-unit", "units", metavar="UNIT", multiple=True, help="A systemd unit.")
 @click.option(
     "--follow-user-unit", "user_units", metavar="UNIT", multiple=True, help="One of your own."
@@ -71,13 +59,8 @@ FIRST_ORDER = 10
     metavar="[HOST:]PORT",
     help="Serve Prometheus; on 127.0.0.1 unless a host is named.",
 )
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="On stdout: the sentence of a verdict, or a JSON line an event.",
+@options.format_(
+    "text", "json", help_="On stdout: the sentence of a verdict, or a JSON line an event."
 )
 @click.option(
     "--report",
@@ -212,7 +195,10 @@ class _Talk:
 
 def _descriptor(stream: TextIO | None) -> int:
     """A stream's descriptor, or one that leads nowhere where the stream was closed (`>&-`)."""
-    return os.open(os.devnull, os.O_WRONLY) if stream is None else stream.fileno()
+    try:
+        return stream.fileno() if stream is not None else os.open(os.devnull, os.O_WRONLY)
+    except io.UnsupportedOperation:
+        return os.open(os.devnull, os.O_WRONLY)
 
 
 class _Loop:

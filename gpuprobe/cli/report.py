@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from gpuprobe.cli.diagnose import _address, _progress_on_stderr, _to_stdout
+from gpuprobe.cli import options
+from gpuprobe.cli.output import write as stdout
+from gpuprobe.cli.progress import progress_on_stderr
 from gpuprobe.errors import UsageError
 from gpuprobe.identity import PciAddress
 from gpuprobe.options import Options
@@ -42,13 +44,7 @@ if TYPE_CHECKING:
     help="Leave these as they are: hostnames,users,ips,macs,emails,serials,uuids,ssids.",
 )
 @click.option("--no-plots", is_flag=True, help="Without plots, which need an extra.")
-@click.option("--since", metavar="TIME", help="Leave out what is earlier.")
-@click.option("--until", metavar="TIME", help="Leave out what is later.")
-@click.option("--boot", metavar="ID", help="Only this boot: an id, 0 the last, -1 before it.")
-@click.option("--device", metavar="ADDRESS", callback=_address, help="Only this PCI device.")
-@click.option("--timezone", metavar="ZONE", help="Zone of stamps without one: Europe/Berlin.")
-@click.option("--boot-time", metavar="TIME", help="When the machine of the logs booted.")
-@click.option("--host", metavar="NAME", help="Host of inputs that do not name theirs.")
+@options.of_logs
 def command(
     paths: tuple[str, ...],
     output: str | None,
@@ -85,7 +81,7 @@ def command(
         check_output(Path(output), paths)
     if "-" in paths and sys.stdin is None:
         raise UsageError("standard input is closed", hint="Pipe a log into it, or name a file.")
-    options = Options(
+    chosen = Options(
         since=since,
         until=until,
         boot=boot,
@@ -95,13 +91,13 @@ def command(
         host=host,
     )
     stdin = sys.stdin.buffer if "-" in paths else None
-    with _progress_on_stderr() as tell:
+    with progress_on_stderr() as tell:
         whom = cast("Audience", audience)
-        gathered = gather(paths, options, whom, stdin=stdin, progress=tell)
+        gathered = gather(paths, chosen, whom, stdin=stdin, progress=tell)
     if output is None:
         text = io.StringIO()
         redactor = markdown(gathered, text, keep=kept)
-        _to_stdout(text.getvalue())
+        stdout(text.getvalue())
         if redactor.replaced():
             click.echo(f"redacted: {redactor.summary()}", err=True)
         return 0

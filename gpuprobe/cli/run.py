@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
-from gpuprobe.cli.values import FiniteRange, gpu_not_there
-from gpuprobe.cli.watch import parse_addresses
+from gpuprobe.cli import options
+from gpuprobe.cli.values import gpu_not_there
 from gpuprobe.identity import PciAddress
 
 if TYPE_CHECKING:
@@ -56,23 +56,11 @@ def parse_command(
 
 
 @click.command("run", context_settings={"allow_interspersed_args": False})
-@click.option(
-    "--device",
-    "devices",
-    metavar="ADDRESS",
-    multiple=True,
-    callback=parse_addresses,
-    help="The engine's GPU, as 0000:04:00.0, where it cannot be found out; may be repeated.",
+@options.devices(
+    "The engine's GPU, as 0000:04:00.0, where it cannot be found out; may be repeated."
 )
-@click.option(
-    "--rate",
-    type=FiniteRange(0.1, 100),
-    metavar="HZ",
-    default=10.0,
-    show_default=True,
-    help="Samples a second of what is cheap to read; the rest is read once a second.",
-)
-@click.option("--no-nvml", is_flag=True, help="Leave NVML to others: logs, sysfs and presence.")
+@options.rate()
+@options.no_nvml()
 @click.option(
     "--record",
     metavar="FILE",

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuprobe.cli.check import parse_address, wants_colour, write
+from gpuprobe.cli import options
+from gpuprobe.cli.output import wants_colour, write
 from gpuprobe.cli.report_end import checked
 from gpuprobe.cli.values import FiniteRange
 from gpuprobe.identity import PciAddress
@@ -33,53 +34,14 @@ REFRESH_S = 0.25
 LINES_EVERY_S = 1.0
 
 
-def parse_addresses(
-    context: click.Context, parameter: click.Parameter, value: tuple[str, ...]
-) -> tuple[PciAddress, ...]:
-    """Read every `--device`."""
-    found = (parse_address(context, parameter, text) for text in value)
-    return tuple(address for address in found if address is not None)
-
-
 @click.command("watch")
-@click.option(
-    "--rate",
-    type=FiniteRange(0.1, 100),
-    metavar="HZ",
-    default=10.0,
-    show_default=True,
-    help="Samples a second of what is cheap to read; the rest is read once a second.",
-)
-@click.option(
-    "--device",
-    "devices",
-    metavar="ADDRESS",
-    multiple=True,
-    callback=parse_addresses,
-    help="Only this GPU, as 0000:04:00.0; may be given more than once.",
-)
+@options.rate()
+@options.devices()
 @click.option("--once", is_flag=True, help="Read everything once, show it, and end.")
-@click.option("--no-nvml", is_flag=True, help="Leave NVML to others: logs, sysfs and presence.")
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="What --once writes.",
-)
-@click.option(
-    "--exit-codes",
-    type=click.Choice(["npd", "nagios"]),
-    help="Exit codes of node-problem-detector or Nagios instead of gpuprobe's (with --once).",
-)
-@click.option(
-    "--color",
-    type=click.Choice(["auto", "always", "never"]),
-    default="auto",
-    show_default=True,
-    help="Colour of the screen.",
-)
+@options.no_nvml()
+@options.format_("text", "json", help_="What --once writes.")
+@options.exit_codes(" (with --once)")
+@options.color("Colour of the screen.")
 @click.option(
     "--record",
     metavar="FILE",

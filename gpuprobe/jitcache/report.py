@@ -97,4 +97,4 @@ class ScanReport:
         """0 nothing is bad, 1 something is, 2 nothing known to be bad and not all was readable."""
         if self.bad:
             return 1
-        return 2 if self.unreadable else 0
+        return 2 if self.unreadable or not self.complete else 0

@@ -147,7 +147,7 @@ class Translator:
             return []
         try:
             found: list[Event] = handle(message)
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError):
             return []
         return found
 

@@ -96,6 +96,10 @@ def headline(report: ScanReport) -> str:
         return f"[unreadable] Nothing damaged among what could be read ({took})."
     if not report.places:
         return "[fine] There is no cache at any of the known places."
+    if not report.complete:
+        return f"[incomplete] Nothing damaged among what was looked at in time ({took})."
+    if not report.checked:
+        return f"[fine] No entry of a known cache lies there ({took})."
     more = count(len(report.suspicious), "thing") + " worth a look" if report.suspicious else ""
     return f"[fine] Nothing is damaged{': ' + more if more else ''} ({took})."
 

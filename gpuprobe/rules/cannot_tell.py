@@ -4,7 +4,8 @@ When:
     A CUDA error that a lost GPU and a faulty program print alike (719, 999, 46, 100, 101, 3, 304);
     an engine that died without saying why; nvidia-smi without a handle for a GPU; an Xid whose
     meaning is not known; a device-lost error of Vulkan or Direct3D; a call into the driver that
-    does not return; a task of the driver's that hangs in the kernel; or only somebody's own words about an Xid or a loss.
+    does not return; a task of the driver's that hangs in the kernel; or only somebody's own words
+    about an Xid or a loss.
 
 What it is worth:
     It is an honest answer. It comes with the one command whose output would settle the matter.
@@ -74,7 +75,7 @@ def _failures(timeline: Timeline) -> Iterator[tuple[Event, str]]:
             case LossHinted(what=what) if what != "crash-dump":
                 yield event, "words that go with a lost GPU and do not prove it"
             case NvmlReturned() if not _went_on(timeline, event):
-                yield event, f"NVML answered {event.name}"
+                yield event, f"an NVML call that was answered with {event.name}"
             case DriverUnusable():
                 yield event, "no usable GPU, for a reason that is not named"
             case GpuHung(driver=driver) if driver in API_DRIVERS:

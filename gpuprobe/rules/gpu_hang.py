@@ -28,6 +28,20 @@ PAGE_FAULT = "page-fault"
 """A refused access, which is the program's unless a hang follows."""
 
 
+WORDS = {
+    "ring-timeout": "one of its queues did not finish in time",
+    "reset": "the driver reset it",
+    "reset-failed": "the driver could not reset it",
+    "wedged": "the driver gave it up",
+    "tdr": "it did not answer Windows in time, or its driver reported an error",
+    "device-removed": "the program's device was removed",
+    "fence": "a fence was not signalled in time",
+    "fault": "the driver reported a fault",
+    "page-fault": "an access to memory that is not mapped",
+}
+"""What each of `GpuHung.what` means."""
+
+
 def find(timeline: Timeline) -> Sequence[Finding]:
     """Hangs, one finding a GPU."""
     found = xids.findings(timeline, Kind.GPU_HANG, "hung")
@@ -58,7 +72,8 @@ def find(timeline: Timeline) -> Sequence[Finding]:
             root=root,
             device=device,
         )
-        finding.cite(Role.PROOF, events, f"{driver}: {root.what}")
+        for event in events:
+            finding.cite(Role.PROOF, [event], WORDS.get(event.what, event.what))
         found.append(finding)
     return found
 

@@ -28,6 +28,14 @@ SENTENCES = {
 }
 
 
+WORDS = {
+    "brake": "clocks held down by the power brake signal",
+    "external-missing": "the card's own power plugs are not fed",
+    "under-voltage": "the supply's voltage was below its limit",
+    "supply": "the supply's own sensor, or the BMC's",
+}
+
+
 def find(timeline: Timeline) -> Sequence[Finding]:
     """Power trouble: what the GPU says first, then the host."""
     found = xids.findings(timeline, Kind.POWER, "reported a power fault")
@@ -51,7 +59,7 @@ def find(timeline: Timeline) -> Sequence[Finding]:
             device=device,
             background=not gpu,
         )
-        finding.cite(Role.PROOF, group, root.what.replace("-", " "))
+        finding.cite(Role.PROOF, group, WORDS[root.what])
         found.append(finding)
     return found
 

@@ -213,7 +213,7 @@ def _in_row_of_codes(record: Record, head: str) -> bool:
 def _in_literal(record: Record, head: str, words: str, tail: str, *, printed_list: bool) -> bool:
     """True inside a string of source code; a log's own quotes (JSON, key=value) do not count."""
     if not record.framed and _COMMENT.search(head) and not _COMMAND.match(words.lstrip()):
-        return True
+        return not _is_title(record, head)
     quote = max(head.rfind('"'), head.rfind("'"), head.rfind("`"))
     if quote < 0:
         starts = words.lstrip()[:1]
@@ -240,6 +240,11 @@ def _in_literal(record: Record, head: str, words: str, tail: str, *, printed_lis
     )
 
 
+def _is_title(record: Record, head: str) -> bool:
+    """True in the first line of a text that is no program, `# GPU falls off the bus`."""
+    return record.line == 1 and not record.framed and head.startswith("# ")
+
+
 def _is_json_pair(opened: str) -> bool:
     """True for `{"message": "`: data that a program printed."""
     return bool(re.search(r"\"[\w.-]+\"\s*:\s*\"\Z", opened))
@@ -247,6 +252,8 @@ def _is_json_pair(opened: str) -> bool:
 
 def _is_prose(record: Record, head: str, words: str, tail: str) -> bool:
     before = head.strip(_BARE_MARKS)
+    if _is_title(record, head):
+        return True
     if _PERSON.search(before) or _FIRST_PERSON.search(tail[:200]) or _TELLING.search(before):
         return True
     # A match may have swallowed the end of the line.

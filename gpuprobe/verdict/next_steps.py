@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from gpuprobe.catalog.advice import folklore, steps_for
 from gpuprobe.diagnosis import Kind, NextStep
@@ -27,6 +28,7 @@ from gpuprobe.events import (
 from gpuprobe.lazy_regex import regex
 from gpuprobe.rules.base import Finding
 from gpuprobe.timeline import Timeline
+from gpuprobe.verdict.drivers import driver_of
 
 _DATA_CENTRE = regex(
     r"\b(?:A|H|B|L|V|P|T)(?:\d{2,3})\b|\bGB?\d{3}\b|\bTesla\b|\bHGX\b|\bDGX\b|\bGH200\b"
@@ -34,6 +36,7 @@ _DATA_CENTRE = regex(
 _RTX_50 = regex(r"RTX\s*50[5-9]0|RTX PRO \d{4} Blackwell", re.IGNORECASE)
 _LAPTOP = regex(r"\bLaptop GPU\b|\bMax-Q\b|\bMobile\b|\bMX\d{3}\b", re.IGNORECASE)
 _WORKSTATION = regex(r"Precision|ThinkStation|HP Z\d|Z[468] G\d|Celsius", re.IGNORECASE)
+_NVIDIA = regex(r"nvidia|cuda|compute-sanitizer", re.IGNORECASE)
 _HYPERVISOR = ("vm", "wsl", "container", "laptop", "egpu", "riser")
 
 
@@ -82,6 +85,8 @@ def _tags(timeline: Timeline, finding: Finding) -> Iterator[str]:
         yield "profiler"
     if any(event.from_state == "D3cold" for event in timeline.of(ConfigSpaceUnreadable)):
         yield "d3cold"
+    if any(True for _ in timeline.of(CudaFailed)):
+        yield "cuda-error"
     if any(event.framework == "torch" for event in timeline.of(CudaFailed)):
         yield "torch"
     if not timeline.in_last_boot(finding.root):
@@ -150,6 +155,7 @@ def next_steps(timeline: Timeline, finding: Finding) -> tuple[NextStep, ...]:
     """
     tags = tags_for(timeline, finding)
     steps = steps_for(finding.kind, tags, pci=finding.device, values=_values(timeline, finding))
+    steps = tuple(_fitting(steps, finding))
     cmdline = timeline.described("cmdline")
     if cmdline is None or finding.kind not in (Kind.DEVICE_LEFT_BUS, Kind.PCIE_LINK_ERRORS):
         return steps
@@ -164,6 +170,20 @@ def next_steps(timeline: Timeline, finding: Finding) -> tuple[NextStep, ...]:
         for found in folklore(cmdline.value)
     )
     return (*steps, *harmful)
+
+
+def _fitting(steps: tuple[NextStep, ...], finding: Finding) -> Iterator[NextStep]:
+    """Those steps that this GPU's driver and its system know."""
+    driver = driver_of(finding)
+    for step in steps:
+        linux = driver == "nvlddmkm" and step.command is not None
+        words = f"{step.text} {step.command} {step.undo}"
+        others = driver not in (None, "nvlddmkm") and _NVIDIA.search(words) is not None
+        if not linux and not others:
+            yield step
+        elif step.type != "read" and _NVIDIA.search(step.text) is None:
+            # What to do stays true without the command for it.
+            yield replace(step, command=None, undo=None)
 
 
 def _values(timeline: Timeline, finding: Finding) -> dict[str, str]:

@@ -10,6 +10,7 @@ from gpuprobe.events import (
     ConfigSpaceUnreadable,
     CudaFailed,
     Event,
+    GpuLostReported,
     GpuMemoryExhausted,
     GpuSampled,
     LinkStateReported,
@@ -21,6 +22,7 @@ from gpuprobe.events import (
 )
 from gpuprobe.rules.base import LOST_XID, Finding, total
 from gpuprobe.timeline import Timeline
+from gpuprobe.verdict.drivers import driver_of
 
 APPLICATION_XIDS = frozenset({13, 31, 43, 69})
 
@@ -39,6 +41,8 @@ def ruled_out(timeline: Timeline, finding: Finding) -> Iterator[RuledOut]:
     yield from _core_heat(timeline, samples)
     if timeline.has_kernel_log():
         yield from _memory(timeline, finding)
+        if driver_of(finding) is not None:
+            return  # Xids are NVIDIA's: that there are none says nothing.
         xids = [
             event
             for event in timeline.of(XidReported)
@@ -146,7 +150,7 @@ def _not_a_loss(timeline: Timeline, finding: Finding) -> Iterator[RuledOut]:
     """For any other answer: what the kernel log says about the bus."""
     if finding.kind in (Kind.CANNOT_TELL, Kind.NO_FAULT) or not timeline.has_kernel_log():
         return
-    if finding.kind is Kind.PCIE_LINK_ERRORS:
+    if finding.kind is Kind.PCIE_LINK_ERRORS or driver_of(finding) is not None:
         return
     xids = list(timeline.of(XidReported))
     if not xids:
@@ -189,7 +193,7 @@ def not_checked(timeline: Timeline, finding: Finding | None) -> Iterator[NotChec
     if not loss:
         return
     samples = list(timeline.of(GpuSampled))
-    if not samples:
+    if not samples and driver_of(finding) is None:
         yield NotChecked(
             what="power, temperature and clocks before the failure",
             why="no samples are among the inputs; sample beside the next run",
@@ -199,7 +203,9 @@ def not_checked(timeline: Timeline, finding: Finding | None) -> Iterator[NotChec
             ),
         )
     asked = "config-alive" in finding.tags or any(
-        isinstance(event, ConfigSpaceUnreadable | PresenceTested) for event in finding.events()
+        isinstance(event, ConfigSpaceUnreadable | PresenceTested)
+        or (isinstance(event, GpuLostReported) and event.by == "amdgpu")
+        for event in finding.events()
     )
     if finding.kind is Kind.DEVICE_LEFT_BUS and not asked:
         pci = str(finding.device) if finding.device else "BUS:DEVICE.FUNCTION"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -60,3 +62,22 @@ def test_a_wrong_address_is_told_with_the_right_ones(tmp_path: Path) -> None:
     assert told == (
         f"--device {wrong}: no such device is on the bus now; the GPUs are {ONE}, {TWO}"
     )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [("diagnose -q examples/left-the-bus", 79), ("explain 79", 0), ("jitcache scan no/such", 2)],
+)
+def test_without_a_stdout_the_exit_code_is_the_same(arguments: str, code: int) -> None:
+    """A supervisor may close it; 1 would be the code of a verdict."""
+    command = f"{sys.executable} -m gpuprobe {arguments} >&-"
+    done = subprocess.run(
+        ["sh", "-c", command],
+        cwd=Path(__file__).parents[2],
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr

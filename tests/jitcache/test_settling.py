@@ -12,6 +12,7 @@ from gpuprobe.jitcache.api import scan
 from gpuprobe.jitcache.base import Place
 from gpuprobe.jitcache.locks import Holders
 from gpuprobe.jitcache.scan import ScanOptions, scan_places
+from gpuprobe.reporters.jitcache_text import headline
 from gpuprobe.testing import jitcache as caches
 
 
@@ -108,6 +109,11 @@ def test_a_file_open_for_writing_is_suspicious(
     assert "process 4711 has it open for writing" in report.suspicious[0].why
 
 
+def test_a_folder_without_a_cache_is_no_healthy_cache(tmp_path: Path) -> None:
+    """A path with a typing error must not read like an all-clear."""
+    assert headline(scan([tmp_path])).startswith("[fine] No entry of a known cache lies there")
+
+
 def test_time_that_runs_out_is_told(tmp_path: Path) -> None:
     """The rest is left out with a note."""
     for number in range(80):
@@ -117,3 +123,5 @@ def test_time_that_runs_out_is_told(tmp_path: Path) -> None:
 
     assert not report.complete
     assert "ran out" in report.notes[0]
+    assert report.exit_code == 2
+    assert headline(report).startswith("[incomplete] Nothing damaged among what was looked at")

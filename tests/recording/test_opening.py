@@ -319,6 +319,21 @@ def test_a_time_that_cannot_be_is_damage(path: Path, monotonic: str) -> None:
     assert "an event that is damaged was left out" in gpuprobe.diagnose(path).inputs[0].notes
 
 
+def test_a_recording_that_cannot_be_made_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a full disk an empty file would refuse the next one its name."""
+
+    def full(database: sqlite3.Connection) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr("gpuprobe.recording.store.schema.create", full)
+    with pytest.raises(RecordingError, match="full"):
+        Recorder(tmp_path / "a.gpuprobe")
+
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_refuses_a_recording_reads_as_a_sentence(path: Path, tmp_path: Path) -> None:
     """The path stands once before it, and the hint is a sentence of its own."""
     data = path.read_bytes()

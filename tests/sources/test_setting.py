@@ -150,6 +150,11 @@ def test_a_prompt_in_a_servers_log_is_quoted_text() -> None:
     assert setting(text, LOST, framing="engine") is Setting.CODE
 
 
+def test_title_of_a_text_is_prose() -> None:
+    """An issue's first line behind one hash is what its author wrote, not a comment."""
+    assert setting(f"# {LOST}", LOST) is Setting.PROSE
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -164,7 +169,7 @@ def test_a_prompt_in_a_servers_log_is_quoted_text() -> None:
         (f'logger.error("{LOST}")', LOST),
         (f'return "{LOST}"', LOST),
         (f"// {LOST}", LOST),
-        (f"# {LOST}", LOST),
+        (f"   # {LOST}", LOST),
         (f"{NVML} -> stop", NVML),
         ("NVRM: Xid \\(PCI:(.*)\\): 79, GPU has fallen off the bus", "79, GPU has fallen off the bus"),
         ("NVRM: Xid (PCI:%04x:%02x:%02x): %d, GPU has fallen off the bus", "NVRM: Xid (PCI:%04x:%02x:%02x): %d, GPU has fallen off the bus"),

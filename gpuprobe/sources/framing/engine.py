@@ -31,6 +31,9 @@ _RANKED = regex(
     r"\s*(?:\[\d+\] )?\[[\w.-]{1,30}\]:\[[IWEF] ?(?P<month>\d{1,2})(?P<day>\d\d) (?P<clock>\d\d:\d\d:\d\d(?:\.\d{1,9})?) "
 )
 _GO = regex(r"\s*(?P<raw>\d{4}/\d\d/\d\d \d\d:\d\d:\d\d(?:\.\d{1,9})?)(?: |$)(?!, )")
+_DOTTED = regex(
+    r"\s*(?P<raw>(?P<year>\d{4})\.(?P<month>\d\d)\.(?P<day>\d\d)[: ](?P<clock>\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)):? "
+)
 _LOGFMT = regex(
     rf"\s*(?:(?:level|lvl|severity)=\w{{4,8}} )?(?:time|ts|t)=\"?(?P<raw>{ISO})\"?(?: |$)"
 )
@@ -108,6 +111,14 @@ def _go(text: str) -> Peeled | None:
     return match and _dated(match, text, iso_stamp(match["raw"]))
 
 
+def _dotted(text: str) -> Peeled | None:
+    match = _DOTTED.match(text)
+    if match is None:
+        return None
+    month, day, year = int(match["month"]), int(match["day"]), int(match["year"])
+    return _dated(match, text, clock_stamp(match["raw"], month, day, match["clock"], year=year))
+
+
 def _logfmt(text: str) -> Peeled | None:
     match = _LOGFMT.match(text)
     if match is None:
@@ -125,5 +136,6 @@ FRAMINGS = (
     Framing("bracketed", "[", _bracketed),
     Framing("go", "0123456789", _go),
     Framing("logging", "0123456789", _logging),
+    Framing("dotted", "0123456789", _dotted),
     Framing("logfmt", "tls", _logfmt),
 )

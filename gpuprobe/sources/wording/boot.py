@@ -275,8 +275,8 @@ PATTERNS: tuple[Pattern, ...] = (
         id="bmc-power-lost",
         needles=("AC lost", "Power off/down", "input for power supply", "ower supply redundancy"),
         regex=regex(
-            r"Power Unit .{0,40}?\| ?(?P<detail>AC lost|Power off/down)"
-            r"|Power Supply .{0,40}?\| ?(?:Power Supply )?AC lost"
+            r"Power Unit .{0,40}?\| ?(?P<detail>AC lost|Power off/down)(?! *\| *Deasserted)"
+            r"|Power Supply .{0,40}?\| ?(?:Power Supply )?AC lost(?! *\| *Deasserted)"
             r"|[Tt]he power input for power supply \d+ is lost|[Pp]ower supply redundancy is lost"
         ),
         read=_read_bmc,
@@ -285,7 +285,10 @@ PATTERNS: tuple[Pattern, ...] = (
             "   5 | 03/03/2026 | 20:14:02 | Power Supply #0x51 | Power Supply AC lost | Asserted",
             "The power input for power supply 1 is lost.",
         ),
-        near=("which power supply do you use?",),
+        near=(
+            "which power supply do you use?",
+            "   6 | 03/03/2026 | 20:16:02 | Power Supply #0x51 | Power Supply AC lost | Deasserted",
+        ),
         source="ipmitool sel elist, Dell iDRAC",
     ),
     Pattern(

@@ -73,7 +73,8 @@ def _read_rocm(match: re.Match[str], window: Window) -> Reading:
     """A fault that ROCm's runtime prints before it aborts the process."""
     if match["status"]:
         return report(window, CudaError(None, match["status"], match["status"]), framework="hip")
-    return report(window, BY_CODE[700], where=f"GPU node-{match['node']}", framework="hip")
+    fault = CudaError(700, "hipErrorIllegalAddress", "Memory access fault by GPU")
+    return report(window, fault, where=f"GPU node-{match['node']}", framework="hip")
 
 
 def _read_blender(match: re.Match[str], window: Window) -> Reading:

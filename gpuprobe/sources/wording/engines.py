@@ -187,6 +187,15 @@ _SUPERVISED = (
         source="systemd core/service.c",
     ),
     Pattern(
+        id="supervisord-exited",
+        needles=("; not expected)", "entered FATAL state"),
+        regex=regex(rf"(?:exited: |gave up: )(?P<who>[\w:.-]{{0,80}}(?:{_NAME})[\w:.-]{{0,80}})(?: \(exit status (?P<code>[1-9]\d*); not expected\)| entered FATAL state)"),
+        read=_changed("worker-exited"),
+        examples=("2026-09-08 02:11:43,220 WARN exited: vllm (exit status 1; not expected)", "2026-09-08 02:11:50,222 INFO gave up: vllm entered FATAL state, too many start retries too quickly"),
+        near=("2026-09-08 02:11:43,220 WARN exited: cron (exit status 1; not expected)", "2026-09-08 02:11:43,220 INFO exited: vllm (exit status 0; expected)"),
+        source="supervisord",
+    ),
+    Pattern(
         id="unit-stopping",
         needles=tuple(f"{word} {name}" for word in ("Stopping", "Stopped") for name in ENGINE_NAMES),
         regex=regex(rf"\b(?:Stopping|Stopped) (?P<who>(?:{_NAME})[\w@.:-]*)(?=\s|\.|$)"),

@@ -1,0 +1,1 @@
+"""Fuzzing: what reads strangers' bytes, each part with its own target."""
