@@ -1,4 +1,4 @@
-"""A recording with damaged pages cannot show that nothing failed."""
+"""A recording that is damaged or breaks off cannot show that nothing failed."""
 
 from __future__ import annotations
 
@@ -14,31 +14,44 @@ if TYPE_CHECKING:
 
 
 def doubted(found: Diagnosis, readings: Iterable[Reading]) -> Diagnosis:
-    """The diagnosis, with `cannot-tell` for `no-fault` where events of a recording are lost.
+    """The diagnosis, with `cannot-tell` for `no-fault` where the end or events are missing.
 
     Args:
         found: What was judged from what could be read.
         readings: All inputs; those of other hosts say nothing.
     """
     paths = {item.path for item in found.inputs}
-    damaged = [one for one in readings if one.damaged and one.input.path in paths]
-    if not damaged:
-        return found
+    ours = [one for one in readings if one.input.path in paths]
+    damaged = [one for one in ours if one.damaged]
+    if damaged:
+        row = NotChecked(
+            f"what the damaged part of {damaged[0].input.path} held",
+            "events in it could not be read",
+            "copy it again from where it was made, with its -wal where there is one",
+        )
+        return _doubt(found, damaged, row, "part of the recording is damaged")
+    # What failed in the same minutes is in another input, where that one knows it.
+    broken = [one for one in ours if one.broken_off]
+    if broken:
+        row = NotChecked(
+            f"what came after the end of {broken[0].input.path}",
+            "it breaks off without an end mark, as a power cut, a kill or a full disk leaves it",
+            "on that machine: journalctl -b -1 -e, or journalctl -e where it was not restarted",
+        )
+        return _doubt(found, broken, row, "the recording breaks off without an end mark")
+    return found
+
+
+def _doubt(found: Diagnosis, readings: list[Reading], row: NotChecked, why: str) -> Diagnosis:
     first, *rest = found.verdicts
-    row = NotChecked(
-        f"what the damaged part of {damaged[0].input.path} held",
-        "events in it could not be read",
-        "copy it again from where it was made, with its -wal where there is one",
-    )
     first = replace(first, not_checked=(row, *first.not_checked))
     if first.kind is Kind.NO_FAULT:
-        answers = dict.fromkeys(one.about.get("answer", "") for one in damaged)
+        answers = dict.fromkeys(one.about.get("answer", "") for one in readings)
         told = next((text for text in answers if text and text != Kind.NO_FAULT), "")
         before = f"; while it was made, the answer was {strip_controls(told)[:40]}" if told else ""
         first = replace(
             first,
             kind=Kind.CANNOT_TELL,
-            summary="It cannot be told whether something failed: part of the recording is "
-            f"damaged{before}.",
+            summary=f"It cannot be told whether something failed: {why}{before}.",
         )
     return replace(found, verdicts=(first, *rest))

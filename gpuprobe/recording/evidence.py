@@ -93,6 +93,7 @@ def read(path: Path, shown: str, order: int) -> Reading:
             repeated=_repeated(found, events, recording),
             about=dict(recording.meta),
             damaged="events" in recording.damaged,
+            broken_off=not recording.live and "ended" not in recording.meta,
         )
 
 

@@ -71,6 +71,7 @@ class Reading:
         repeated: Its events, by `id`, that the recording it continues holds too.
         about: What a recording says of itself (its `meta`), read from it or kept in a report.
         damaged: Events of a recording could not be read.
+        broken_off: A recording that nobody writes has no end mark.
     """
 
     input: Input
@@ -82,6 +83,7 @@ class Reading:
     repeated: frozenset[int] = frozenset()
     about: dict[str, str] = field(default_factory=dict)
     damaged: bool = False
+    broken_off: bool = False
 
 
 class Ingest:

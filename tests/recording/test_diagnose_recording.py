@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from pathlib import Path
 
 import pytest
 
 import gpuprobe
-from gpuprobe.diagnosis import Diagnosis, Role
+from gpuprobe.diagnosis import Diagnosis, Kind, Role
 from gpuprobe.events import GpuSampled, SourceChanged
 from gpuprobe.recording import evidence
 from gpuprobe.recording.recorded import describe_sources, recorded
@@ -249,3 +250,21 @@ def test_what_is_read_of_a_long_recording_is_bounded(tmp_path: Path) -> None:
     assert sum(at > 1000 + 7080 for at in times) >= 238
     assert times == sorted(times)
     assert {one.device for one in samples} == {GPU}
+
+
+def test_a_recording_that_breaks_off_cannot_show_that_nothing_failed(tmp_path: Path) -> None:
+    """Without an end mark the answer is `cannot-tell`; the same one with a mark is `no-fault`."""
+    answers = {}
+    for name, ended in (("whole", True), ("cut", False)):
+        path = tmp_path / f"{name}.gpuprobe"
+        recorder = Recorder(path)
+        recorder.end("stopped")
+        if not ended:
+            with sqlite3.connect(path) as database:
+                database.execute("DELETE FROM meta WHERE key = 'ended'")
+            database.close()
+        found = gpuprobe.diagnose(path)
+        answers[name] = found.answer
+        rows = [row.what for row in found.verdicts[0].not_checked]
+        assert ended != any("what came after the end" in row for row in rows)
+    assert answers == {"whole": Kind.NO_FAULT, "cut": Kind.CANNOT_TELL}
