@@ -131,7 +131,8 @@ def moment(at: datetime | None, raw: str | None) -> str:
     text = utc.strftime("%Y-%m-%d %H:%M:%S UTC")
     # What a live reading is stamped with says nothing more than the time itself.
     own = (at.isoformat(), at.isoformat(timespec="milliseconds"))
-    return f"{raw} ({text})" if raw and raw not in own else text
+    counted = raw is not None and raw.isdigit()
+    return f"{raw} ({text})" if raw and raw not in own and not counted else text
 
 
 def figures_text(figures: dict[str, Any]) -> str:

@@ -20,6 +20,7 @@ from gpuprobe.events import (
     JitCacheFailed,
     LinkStateReported,
     OomKilled,
+    PresenceTested,
     ProcessCrashed,
     ProfilerSeen,
     SystemDescribed,
@@ -95,8 +96,22 @@ def _tags(timeline: Timeline, finding: Finding) -> Iterator[str]:
         yield "temps-seen"
         yield "recorded"
     yield from _load_tags(timeline)
+    if _answered_since(timeline, finding):
+        yield "answered-since"
     if any(event.status == 0x56 for event in timeline.of(AdapterInitFailed)):
         yield "wrong-flavour"
+
+
+def _answered_since(timeline: Timeline, finding: Finding) -> bool:
+    """Whether a test of presence after the failure reached every GPU there is."""
+    answered = {
+        test.device.slot
+        for test in timeline.of(PresenceTested)
+        if test.device is not None
+        and test.config == "answers"
+        and (timeline.seconds_between(finding.root, test) or -1.0) >= 0.0
+    }
+    return bool(answered) and timeline.gpus() <= answered
 
 
 def _load_tags(timeline: Timeline) -> Iterator[str]:

@@ -7,7 +7,9 @@ import re
 import pytest
 
 from gpuprobe.api import diagnose_text
-from gpuprobe.diagnosis import NextStep
+from gpuprobe.diagnosis import Kind, NextStep
+from gpuprobe.events import Event, OtherFailed, PresenceTested
+from tests.live_events import base, facts, judged
 
 BOUND = "[    8.000000] nvidia 0000:1a:00.0: enabling device (0140 -> 0142)\n"
 LOSS = "[  900.000000] NVRM: Xid (PCI:0000:1a:00): 79, GPU has fallen off the bus.\n"
@@ -100,3 +102,55 @@ def test_a_narrow_link_puts_the_riser_on_the_list() -> None:
 def test_no_fault_needs_no_steps() -> None:
     """Nothing failed, nothing to do."""
     assert steps("INFO: 200 OK\n") == ()
+
+
+AMD = "[  900.000000] amdgpu 0000:2d:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=1, emitted seq=3\n"
+TDR = "Log Name:      System\nSource:        Display\nEvent ID:      4101\nDescription:\nDisplay driver nvlddmkm stopped responding and has successfully recovered.\n"
+ROCM = "Memory access fault by GPU node-1 (Agent handle: 0x5581) on address 0x7f2200000000. Reason: Page not present or supervisor privilege.\n"
+
+
+@pytest.mark.parametrize("text", [AMD, ROCM], ids=["amdgpu", "rocm"])
+def test_steps_for_another_maker_s_gpu_name_none_of_nvidia_s_tools(text: str) -> None:
+    """No nvidia-smi, no CUDA setting and no Xid is spoken of for an AMD GPU."""
+    verdict = diagnose_text(text).verdicts[0]
+
+    said = " ".join(f"{s.text} {s.command} {s.undo}" for s in verdict.next_steps)
+    assert verdict.next_steps
+    assert not re.search(r"nvidia|CUDA|compute-sanitizer", said)
+    assert not any("Xid" in entry.why for entry in verdict.ruled_out)
+
+
+def test_steps_for_windows_hold_no_command_of_linux() -> None:
+    """What to do stays, the command for another system goes."""
+    found = steps(TDR)
+
+    assert any("Reboot" in step.text for step in found)
+    assert not any(step.command for step in found)
+
+
+def test_blocking_launches_need_a_cuda_program() -> None:
+    """Words of a card that does not wake up bring no advice for a traceback."""
+    asleep = (
+        BOUND
+        + "[  900.000000] nvidia 0000:1a:00.0: Refused to change power state, currently in D3\n"
+    )
+
+    assert steps(asleep)
+    assert not any("CUDA_LAUNCH" in (step.command or "") for step in steps(asleep))
+    assert any("CUDA_LAUNCH" in (step.command or "") for step in steps(TEXTS["cannot-tell"]))
+
+
+def test_a_gpu_that_answered_after_the_failure_is_not_asked_again() -> None:
+    """Where a test of presence after the failure reached the GPU, no step asks whether it is there."""
+    failed = OtherFailed(**base(10.0, device=None), what="CUDA driver error")
+    answers = PresenceTested(**base(11.0), directory=True, config="answers")
+    early = PresenceTested(**base(9.0), directory=True, config="answers")
+
+    def asks(*events: Event) -> bool:
+        found = judged(*facts(), *events).verdicts[0]
+        assert found.kind is Kind.CANNOT_TELL
+        return any("still answers" in step.text for step in found.next_steps)
+
+    assert asks(failed)
+    assert asks(early, failed)
+    assert not asks(failed, answers)
