@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, dataclass_transform
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Literal,
+    Self,
+    TypeVar,
+    dataclass_transform,
+)
 
 from gpuprobe.clock import Stamp
 from gpuprobe.identity import PciAddress
@@ -60,6 +68,7 @@ def _observed(cls: type[_T]) -> type[_T]:
         item.name: item.default for item in fields(made) if item.default is not MISSING
     }
     made._names = frozenset(item.name for item in fields(made))
+    made._needed = made._names - made._defaults.keys()
     return made
 
 
@@ -93,14 +102,22 @@ class Event:
 
     _defaults: ClassVar[dict[str, Any]]
     _names: ClassVar[frozenset[str]]
+    _needed: ClassVar[frozenset[str]]
+
+    @classmethod
+    def trusted(cls, values: dict[str, Any]) -> Self:
+        """One of fields that are known to be right, for what is made at a sampling rate."""
+        made = cls.__new__(cls)
+        made.__dict__.update(cls._defaults)
+        made.__dict__.update(values)
+        return made
 
     if not TYPE_CHECKING:
 
         def __init__(self, **values: Any) -> None:
-            unknown = values.keys() - self._names
-            missing = self._names - self._defaults.keys() - values.keys()
-            if unknown or missing:
-                raise TypeError(f"{type(self).__name__}: {sorted(unknown | missing)}")
+            if not (values.keys() <= self._names and values.keys() >= self._needed):
+                wrong = (values.keys() - self._names) | (self._needed - values.keys())
+                raise TypeError(f"{type(self).__name__}: {sorted(wrong)}")
             self.__dict__.update(self._defaults)
             self.__dict__.update(values)
 

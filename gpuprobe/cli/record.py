@@ -15,6 +15,7 @@ import click
 
 from gpuprobe.cli import options
 from gpuprobe.cli.outlet import Outlet
+from gpuprobe.cli.recording import describe, open_recorder
 from gpuprobe.cli.report_end import checked, last_words
 from gpuprobe.cli.source_notes import SourceNotes
 from gpuprobe.cli.systemd import Notifier
@@ -106,7 +107,8 @@ def command(
         rate_hz=rate, devices=devices or None, nvml=not no_nvml, batch_s=BATCH_S, wake=wake
     )
     session = Session([*sources, *followers], devices=devices or None, wake=wake)
-    recorder = _open(file, rate)
+    path = Path(file) if file is not None else None
+    recorder = open_recorder(path, {"command": "record", "rate_hz": f"{rate:g}"})
     talk = _Talk(format_, quiet=quiet)
     talk.note(f"recording to {recorder.path}")
     if file is None and is_temporary(recorder.path):
@@ -274,20 +276,11 @@ def _serve(where: str | None) -> tuple[Metrics | None, Endpoint | None]:
     return metrics, Endpoint(metrics, *parse_endpoint(where))
 
 
-def _open(file: str | None, rate: float) -> Recorder:
-    from gpuprobe.recording import places
-    from gpuprobe.recording.writer import Recorder
-
-    path = Path(file) if file is not None else places.new_path()
-    return Recorder(path, about={"command": "record", "rate_hz": f"{rate:g}"})
-
-
 def _describe(recorder: Recorder, session: Session) -> None:
     from gpuprobe.recording.about import of_machine
     from gpuprobe.recording.recorded import describe_sources
 
-    for key, value in of_machine().items():
-        recorder.describe(key, value)
+    describe(recorder, of_machine())
     describe_sources(recorder, session.states)
 
 

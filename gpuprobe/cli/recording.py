@@ -1,8 +1,8 @@
-"""What `watch` needs to record what it shows, and to show what was recorded."""
+"""What commands that record do alike; and how `watch` shows what was recorded."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +12,25 @@ import click
 if TYPE_CHECKING:
     from gpuprobe.live.session import Session, Update
     from gpuprobe.recording.writer import Recorder
+
+
+def open_recorder(file: Path | None, about: Mapping[str, str]) -> Recorder:
+    """A recorder to `file`, or to a new file in the usual place.
+
+    Raises:
+        RecordingError: The file cannot be made.
+    """
+    from gpuprobe.recording import places
+    from gpuprobe.recording.writer import Recorder
+
+    return Recorder(file if file is not None else places.new_path(), about=about)
+
+
+def describe(recorder: Recorder, *about: Mapping[str, str]) -> None:
+    """Put what is known of machine and engine into the recording."""
+    for facts in about:
+        for key, value in facts.items():
+            recorder.describe(key, value)
 
 
 @contextmanager
@@ -33,9 +52,8 @@ def recording_to(
         return
     from gpuprobe.recording.about import of_machine
     from gpuprobe.recording.recorded import describe_sources, recorded
-    from gpuprobe.recording.writer import Recorder
 
-    recorder = Recorder(Path(file), about=of_machine())
+    recorder = open_recorder(Path(file), of_machine())
     describe_sources(recorder, session.states)
     try:
         yield recorded(session.updates(), recorder)

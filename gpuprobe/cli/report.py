@@ -72,8 +72,9 @@ def command(
         raise UsageError(
             "name what to report", hint="Such as: gpuprobe report RUN.gpuprobe -o report.md"
         )
+    from gpuprobe.report.forms import check_output
     from gpuprobe.report.gathering import gather
-    from gpuprobe.report.writing import check_output, markdown, write
+    from gpuprobe.report.writing import markdown, write
     from gpuprobe.reporters.redact import parse_keep
 
     kept = parse_keep(keep)

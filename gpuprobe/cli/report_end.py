@@ -6,12 +6,14 @@ So whatever a report needs or breaks, the command that recorded ends as it shoul
 from __future__ import annotations
 
 import shlex
-import subprocess
 import sys
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
+
+if TYPE_CHECKING:
+    from gpuprobe.diagnosis import Diagnosis
 
 TO_ATTACH: Final = "gpuprobe report {path} -o report.md"
 """The command that makes the file to attach from a recording."""
@@ -28,7 +30,7 @@ def checked(_context: click.Context, _parameter: click.Parameter, value: str | N
     """
     if value is None:
         return None
-    from gpuprobe.report.writing import check_output
+    from gpuprobe.report.forms import check_output
 
     check_output(Path(value), ())
     return Path(value).absolute()
@@ -54,6 +56,8 @@ def write_report(recording: Path, output: Path, limit_s: float = LIMIT_S) -> str
     Returns:
         Why there is none, or None where it was written.
     """
+    import subprocess
+
     argv = [sys.executable, "-I", "-m", "gpuprobe", "report", str(recording), "-o", str(output)]
     try:
         done = subprocess.run(  # noqa: S603 - our own program
@@ -67,3 +71,18 @@ def write_report(recording: Path, output: Path, limit_s: float = LIMIT_S) -> str
         return None
     said = done.stderr.decode("utf-8", "replace").strip().splitlines()
     return f"no report: {said[0] if said else f'exit code {done.returncode}'}"
+
+
+def write_verdict(diagnosis: Diagnosis, output: Path) -> str | None:
+    """Write the report of a run that was not recorded: its verdict, in the form of the suffix.
+
+    Returns:
+        Why there is none, or None where it was written.
+    """
+    from gpuprobe.report import writing
+
+    try:
+        writing.write_verdict(diagnosis, output)
+    except Exception as error:  # whatever it is, the run ends as its engine did
+        return f"no report: {error}"
+    return None

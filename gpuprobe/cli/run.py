@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 import click
 
 from gpuprobe.cli import options
+from gpuprobe.cli.report_end import checked
 from gpuprobe.cli.values import gpu_not_there
 from gpuprobe.identity import PciAddress
 
@@ -124,8 +125,8 @@ def parse_command(
 @click.option(
     "--report",
     metavar="FILE",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write a report here when the run failed.",
+    callback=checked,
+    help="When the run failed write the report to attach: .md, .html, .json or .zip.",
 )
 @click.option("--quiet", "-q", is_flag=True, help="Only the verdict's sentence.")
 @click.option("--verbose", "-v", is_flag=True, help="A line about a clean run, too.")
@@ -185,7 +186,7 @@ def command(
             within_s=within_s,
             healthy_after_s=healthy_after_s,
             repair_caches=repair_caches,
-            report=str(report.absolute()) if report is not None else "",
+            report=str(report) if report is not None else "",
             quiet=quiet,
             verbose=verbose,
             root=root,

@@ -12,8 +12,9 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from gpuprobe.cli.recording import describe, open_recorder
 from gpuprobe.cli.run_caches import JOIN_S, CacheCare
 from gpuprobe.cli.run_restart import Restarts
 from gpuprobe.cli.run_settings import Settings
@@ -33,7 +34,9 @@ from gpuprobe.live.session import Session, Update
 from gpuprobe.live.sources import live_sources
 from gpuprobe.recording.due import BATCH_S
 from gpuprobe.recording.recorded import describe_sources, recorded
-from gpuprobe.recording.writer import Recorder
+
+if TYPE_CHECKING:
+    from gpuprobe.recording.writer import Recorder
 
 STOP_GRACE_S: Final = 30.0
 """From SIGTERM to SIGKILL for an engine that replaces its workers in vain."""
@@ -251,7 +254,7 @@ class Probe:
 
     def _report(self, decision: Decision | None) -> None:
         """Write the report that was asked for, and say why there is no start anew."""
-        from gpuprobe.cli import report_end, run_report
+        from gpuprobe.cli import report_end
 
         see, recorder, found = "", self.recorder, self.session.diagnosis
         if recorder is not None:
@@ -262,7 +265,7 @@ class Probe:
             if recorder is not None and recorder.problem is None:
                 problem = report_end.write_report(recorder.path, path)
             else:
-                problem = run_report.write(path, found) or None
+                problem = report_end.write_verdict(found, path)
             if problem is not None:
                 self.words.note(problem)
             else:
@@ -302,14 +305,13 @@ class Probe:
 
     def _open_recorder(self) -> Recorder | None:
         from gpuprobe.errors import GpuprobeError
-        from gpuprobe.recording import places
 
         if self.settings.record is None:
             return None
         try:
             given = self.settings.record
-            path = _free(Path(given), self.link) if given else places.new_path()
-            recorder = Recorder(path, about={"command": "run"})
+            path = _free(Path(given), self.link) if given else None
+            recorder = open_recorder(path, {"command": "run"})
         except (GpuprobeError, OSError) as error:
             self.words.no_recording(error)
             return None
@@ -322,14 +324,10 @@ class Probe:
 
         if self.recorder is None:
             return
-        facts = {
-            **about.of_machine(self.root),
-            **about.of_engine(self.settings.argv, os.environ, self.engine.pid),
-        }
+        engine = about.of_engine(self.settings.argv, os.environ, self.engine.pid)
+        describe(self.recorder, about.of_machine(self.root), engine)
         if self.client is not None:
-            facts["container-client"] = Path(self.client.program).name
-        for key, value in facts.items():
-            self.recorder.describe(key, value)
+            self.recorder.describe("container-client", Path(self.client.program).name)
         if not self.settings.record:
             places.make_room()
 
@@ -341,10 +339,9 @@ class Probe:
         if self.recorder is None:
             return
         engine = about.of_engine(container.argv, container.environment, None)
-        for key, value in engine.items():
-            self.recorder.describe(f"container-{key}", value)
-        for key in ("name", "image", "digest", "pid"):
-            self.recorder.describe(f"container-{key}", str(getattr(container, key)))
+        named = {key: str(getattr(container, key)) for key in ("name", "image", "digest", "pid")}
+        found = {**engine, **named}
+        describe(self.recorder, {f"container-{key}": value for key, value in found.items()})
 
 
 def _free(path: Path, link: Link) -> Path:

@@ -81,11 +81,11 @@ class Series:
 
     def add(self, at_s: float, value: float) -> None:
         """Take a reading."""
-        second = int(at_s)
-        if self._buckets and self._buckets[-1][0] >= second:
-            last, highest = self._buckets.pop()
-            second, value = last, max(highest, value)
-        self._buckets.append((second, value))
+        second, buckets = int(at_s), self._buckets
+        if not buckets or buckets[-1][0] < second:
+            buckets.append((second, value))
+        elif value > buckets[-1][1]:
+            buckets[-1] = (buckets[-1][0], value)
 
     def last(self, count: int, until_s: float) -> list[float | None]:
         """The last so many seconds, None where there was no reading."""
@@ -242,7 +242,7 @@ class Board:
             return
         if not isinstance(event, GpuSampled):
             return
-        row = self._row(device)
+        row = self.rows.get(device) or self._row(device)
         self.taken += 1
         if row.over:
             return
@@ -251,10 +251,11 @@ class Board:
         row.at_s = _seconds(event)
         if event.link_gen or event.link_width:
             row.link = (event.link_gen, event.link_width)
-        for name in SHOWN:
-            value = getattr(event, name)
+        values = vars(event)
+        for name, series in row.history.items():
+            value = values[name]
             if value is not None:
-                row.history[name].add(row.at_s, value)
+                series.add(row.at_s, value)
 
     def _change(self, event: Event) -> None:
         if event.device is None or event.device.slot not in self.rows:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ from gpuprobe.live.nvml_snapshot import NvmlSnapshot, read_snapshot
 from gpuprobe.live.nvml_stall import Stall, Watchdog
 from gpuprobe.reading import Known, Reading, Reason, Unavailable
 from gpuprobe.sources.base import Availability
-from gpuprobe.sources.pci_tree import ROOT, asleep, device_path, nvidia_gpus
+from gpuprobe.sources.pci_tree import ROOT, asleep, device_path, nvidia_gpus, read_bytes
 
 __all__ = ["NvmlProbe", "NvmlSnapshot", "read_snapshot"]
 
@@ -94,6 +95,7 @@ class NvmlProbe:
         self._untouchable: set[PciAddress] = set()
         self._held: dict[PciAddress, NvmlProcess] = {}
         self._asleep: set[PciAddress] = set()
+        self._folders: dict[PciAddress, str] = {}
         self._second_used = False
         self._mode = "stopped"  # running, released, ceased
         self._restart_at: float | None = None
@@ -387,7 +389,13 @@ class NvmlProbe:
             self._open(pci)
 
     def _sleeps(self, device: PciAddress) -> bool:
-        return asleep(device_path(device, self._root)) is not None
+        folder = self._folders.get(device)
+        if folder is None:
+            folder = self._folders[device] = str(device_path(device, self._root))
+        with suppress(OSError):  # the usual case at the least cost
+            if read_bytes(f"{folder}/power/runtime_status", 16) == b"active\n":
+                return False
+        return asleep(Path(folder)) is not None
 
     def _look_for_returned(self) -> None:
         """Open devices again whose call in an abandoned child has returned: it has left then."""

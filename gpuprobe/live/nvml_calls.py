@@ -2,8 +2,8 @@
 
 The child makes no call that is not in `CALLS`, and `docs/nvml-calls.md` is made from it. A call
 belongs to one group: `fast` calls run at the sampling rate, `calm` ones too but ten times a second
-at most, `slow` ones once a second, `rare` ones every ten seconds, `once` ones when a device is
-opened. Two calls may give the same value: the first that this device
+at most, `slow` ones once a second, `users` ones when memory in use changed, `rare` ones every ten
+seconds, `seldom` ones every thirty, `once` ones when a device is opened. Two calls may give the same value: the first that this device
 answers is used and the other is never made again.
 
 Source of names, field ids, units and argument numbers: NVIDIA's nvml.h (NVIDIA/go-nvml 2f9e261,
@@ -26,7 +26,10 @@ class Group(StrEnum):
     CALM = "calm"
     """What the driver averages itself, changes slowly or costs more; `CALM_S` apart at least."""
     SLOW = "slow"
+    USERS = "users"
+    """Who uses the device: at the pace of the slow group while its memory in use changes."""
     RARE = "rare"
+    SELDOM = "seldom"
     """Lifetime counts that cost milliseconds; a rise is dated to the time between two readings."""
     LIBRARY = "library"
     """About no device, when NVML is opened, closed or its devices are listed."""
@@ -215,13 +218,13 @@ _SLOW: Final = (
     ),
     Call(
         "nvmlDeviceGetComputeRunningProcesses",
-        Group.SLOW,
+        Group.USERS,
         (Value("compute_pids", "list"),),
         cost_us=46,
     ),
     Call(
         "nvmlDeviceGetGraphicsRunningProcesses",
-        Group.SLOW,
+        Group.USERS,
         (Value("graphics_pids", "list"),),
         cost_us=59,
     ),
@@ -232,18 +235,26 @@ _RARE: Final = (
         "nvmlDeviceGetFieldValues",
         Group.RARE,
         _fields(
-            Value("throttle_sw_thermal_ns", "ns", field=269),
-            Value("throttle_hw_thermal_ns", "ns", field=270),
-            Value("throttle_hw_power_brake_ns", "ns", field=271),
             Value("pcie_tx_bytes", "bytes", field=197),
             Value("pcie_rx_bytes", "bytes", field=198),
         ),
-        cost_us=1400,
-        note="Throttle times and bytes are lifetime counts; rates are their differences.",
+        cost_us=880,
+        note="Lifetime counts; rates are their differences.",
     ),
     Call(
         "nvmlDeviceGetFieldValues",
-        Group.RARE,
+        Group.SELDOM,
+        _fields(
+            Value("throttle_sw_thermal_ns", "ns", field=269),
+            Value("throttle_hw_thermal_ns", "ns", field=270),
+            Value("throttle_hw_power_brake_ns", "ns", field=271),
+        ),
+        cost_us=2000,
+        note="Lifetime sums.",
+    ),
+    Call(
+        "nvmlDeviceGetFieldValues",
+        Group.SELDOM,
         _fields(
             Value("pcie_replay_rollover", "count", field=95),
             Value("pcie_l0_to_recovery", "count", field=169),
@@ -263,7 +274,10 @@ _RARE: Final = (
         note="Lifetime counts of the GPU's own side of the link; only a rise means something.",
     ),
     Call(
-        "nvmlDeviceGetPcieReplayCounter", Group.RARE, (Value("pcie_replay", "count"),), cost_us=428
+        "nvmlDeviceGetPcieReplayCounter",
+        Group.SELDOM,
+        (Value("pcie_replay", "count"),),
+        cost_us=428,
     ),
     Call(
         "nvmlDeviceGetTotalEccErrors",
@@ -306,6 +320,7 @@ _ONCE: Final = (
     Call("nvmlDeviceGetIndex", Group.ONCE, (Value("index", "number"),)),
     Call("nvmlDeviceGetSerial", Group.ONCE, (Value("serial", "text"),)),
     Call("nvmlDeviceGetVbiosVersion", Group.ONCE, (Value("vbios", "text"),)),
+    Call("nvmlDeviceGetGspFirmwareVersion", Group.ONCE, (Value("gsp_firmware", "text"),)),
     Call("nvmlDeviceGetInforomImageVersion", Group.ONCE, (Value("inforom", "text"),)),
     Call(
         "nvmlDeviceGetMaxPcieLinkGeneration",
@@ -410,7 +425,11 @@ CALM_S: Final = 0.1
 
 SLOW_S: Final = 1.0
 RARE_S: Final = 10.0
-"""Time between two passes of the slow and of the rare group, seconds."""
+SELDOM_S: Final = 30.0
+"""Time between two passes of these groups, seconds."""
+
+USERS_S: Final = 10.0
+"""The users group is read this often although nothing changed, seconds."""
 
 FIRMWARE_XIDS: Final = frozenset({62, 119, 120, 175})
 """Xids after which the GPU's own firmware does not answer: no further call at all."""
@@ -419,7 +438,9 @@ DEADLINES_S: Final = {
     Group.FAST: 2.0,
     Group.CALM: 2.0,
     Group.SLOW: 10.0,
+    Group.USERS: 10.0,
     Group.RARE: 10.0,
+    Group.SELDOM: 10.0,
     Group.ONCE: 10.0,
     Group.LIBRARY: 10.0,
     Group.EVENT: 2.0,

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from gpuprobe.identity import PciAddress
 from gpuprobe.live import wire
-from gpuprobe.live.nvml_calls import CALM_S, RARE_S, SLOW_S, Group, number_of
+from gpuprobe.live.nvml_calls import (
+    CALM_S,
+    RARE_S,
+    SELDOM_S,
+    SLOW_S,
+    USERS_S,
+    Group,
+    number_of,
+)
 from gpuprobe.live.nvml_plan import (
     LOST,
     NOT_FOUND,
@@ -30,9 +38,10 @@ if TYPE_CHECKING:
 
 CALM_NS = round(CALM_S * 1e9)
 SLOW_NS = round(SLOW_S * 1e9)
-RARE_NS = round(RARE_S * 1e9)
-PIDS_AGAIN_NS = 10_000_000_000
-"""A list of processes that did not change is said again after this long, nanoseconds."""
+USERS_NS = round(USERS_S * 1e9)
+EVERY_NS = {Group.RARE: round(RARE_S * 1e9), Group.SELDOM: round(SELDOM_S * 1e9)}
+USERS_AFTER = 3
+"""So often the users are read after memory in use changed: what it is freed for ends later."""
 NAP_S = 0.2
 """A sleeping thread looks this often whether all is over, seconds."""
 
@@ -64,6 +73,9 @@ class Device:
         self._calm_at = 0
         self._pids: list[int] | None = None
         self._pids_at = 0
+        self._used: Any = None
+        self._users_at = self._users_left = 0
+        self._next_at = dict.fromkeys(EVERY_NS, 0)
         self._plans: dict[Group, Plan] = {}
 
     def start(self) -> None:
@@ -136,8 +148,9 @@ class Device:
         """Run, and turn every way it can end into a message."""
         child = self._child
         enter = self._entering()
-        for group in (Group.ONCE, Group.FAST, Group.CALM, Group.SLOW, Group.RARE):
+        for group in (Group.ONCE, Group.FAST, Group.CALM, Group.SLOW, Group.USERS, *EVERY_NS):
             self._plans[group] = Plan(child.nvml, group, enter)
+        self._used_place = self._plans[Group.CALM].names.index("memory_used_bytes")
         try:
             if self._open():
                 self._run()
@@ -174,6 +187,8 @@ class Device:
         self.pci = pci
         known = self._plans[Group.ONCE].read(self._handle)
         values = {name: self._shown(value) for name, value in known.items()}
+        if isinstance(values.get("gsp_firmware"), bytes):  # the one text that pynvml leaves so
+            values["gsp_firmware"] = values["gsp_firmware"].decode("utf-8", "replace")
         if values.get("mig_mode") == 1:
             values["mig_devices"] = self._mig_devices()
         self._child.send(
@@ -245,14 +260,15 @@ class Device:
             self._pass_fast(0)
             self._child.out.flush()  # each group by itself, should a later call hang
             self._pass_slow()
-            self._child.out.flush()
-            self._pass_rare()
+            for group in EVERY_NS:
+                self._child.out.flush()
+                self._put_values(group, self._read_seldom(group))
             self._over = True
             self._child.out.flush()
             return
         self._events.start(self._handle)
         period = round(1e9 / settings.rate_hz)
-        next_at = slow_at = rare_at = time.monotonic_ns()
+        next_at = slow_at = time.monotonic_ns()
         while not self._over:
             last = self._last_pass
             now = self._pass_fast(period)
@@ -260,9 +276,7 @@ class Device:
                 self._slow_due = False
                 self._pass_slow()
                 slow_at += SLOW_NS * max(1, (now - slow_at) // SLOW_NS + 1)
-                if now >= rare_at:
-                    self._pass_rare()
-                    rare_at += RARE_NS * max(1, (now - rare_at) // RARE_NS + 1)
+                self._pass_rare(now)
             if last:
                 self.give_up("unavailable")
                 return
@@ -310,14 +324,29 @@ class Device:
     def _pass_slow(self) -> None:
         found = self._read_seldom(Group.SLOW)
         samples = found.pop("power_samples", None)
-        pids = [found.pop(name, ()) for name in ("compute_pids", "graphics_pids")]
         self._put_values(Group.SLOW, found)
-        if isinstance(samples, list) and samples:
-            self._child.out.put("power", slot=self.slot, samples=samples)
-        self._put_pids(pids)
+        if isinstance(samples, bytes) and samples:
+            self._child.out.put("power", slot=self.slot, samples=wire.pack_samples(samples))
+        if self._may_have_other_users():
+            found = self._read_seldom(Group.USERS)
+            self._put_pids([found.get(name, ()) for name in ("compute_pids", "graphics_pids")])
 
-    def _pass_rare(self) -> None:
-        self._put_values(Group.RARE, self._read_seldom(Group.RARE))
+    def _pass_rare(self, now_ns: int) -> None:
+        for group, every_ns in EVERY_NS.items():
+            if now_ns >= self._next_at[group]:
+                self._next_at[group] = now_ns + every_ns - SLOW_NS // 2
+                self._put_values(group, self._read_seldom(group))
+
+    def _may_have_other_users(self) -> bool:
+        """Whether memory in use changed of late, is not known, or time has passed."""
+        used, now = self._calm[self._used_place], time.monotonic_ns()
+        if used != self._used or type(used) is not int:
+            self._used, self._users_left = used, USERS_AFTER
+        if not self._users_left and now - self._users_at < USERS_NS - SLOW_NS // 2:
+            return False
+        self._users_left = max(0, self._users_left - 1)
+        self._users_at = now
+        return True
 
     def _read_seldom(self, group: Group) -> dict[str, Any]:
         plan = self._plans[group]
@@ -334,7 +363,7 @@ class Device:
 
     def _put_pids(self, lists: list[Any]) -> None:
         """Say who uses the device where that changed, or was not said for long."""
-        plan = self._plans[Group.SLOW]
+        plan = self._plans[Group.USERS]
         if (
             any(type(pids) is Absent for pids in lists)
             or {
@@ -346,7 +375,7 @@ class Device:
             return  # not known now; the last good list stands
         now = time.monotonic_ns()
         pids = sorted({pid for pids in lists for pid in pids})
-        if pids != self._pids or now - self._pids_at >= PIDS_AGAIN_NS:
+        if pids != self._pids or now - self._pids_at >= USERS_NS - SLOW_NS:
             self._pids, self._pids_at = pids, now
             self._child.out.put("processes", slot=self.slot, pids=pids)
 

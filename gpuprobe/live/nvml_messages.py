@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from typing import Any, Final
 
 from gpuprobe.clock import Stamp
@@ -22,7 +23,9 @@ from gpuprobe.events import (
     XidReported,
 )
 from gpuprobe.identity import PciAddress
+from gpuprobe.live import wire
 from gpuprobe.live.nvml_calls import UNAVAILABLE_EVENT, XID_EVENT, Group, values
+from gpuprobe.live.nvml_described import described
 from gpuprobe.live.nvml_plan import REASONS
 from gpuprobe.reading import Known, Reading, Reason, Unavailable
 
@@ -32,17 +35,24 @@ FAST_NAMES: Final = tuple(
     value.name for group in (Group.FAST, Group.CALM) for value in values(group)
 )
 """What stands in a row behind its time."""
-_SELDOM: Final = (*values(Group.SLOW), *values(Group.RARE))
+_SELDOM: Final = tuple(
+    value
+    for group in (Group.SLOW, Group.USERS, Group.RARE, Group.SELDOM)
+    for value in values(group)
+)
 COUNTED: Final = frozenset(
     value.name for value in _SELDOM if value.unit in {"count", "flag", "ns", "bytes", "action"}
 )
-"""Slow and rare values that are counts, flags or lifetime sums."""
+"""Values behind the fast ones that are counts, flags or lifetime sums."""
+_TRAFFIC: Final = frozenset({"pcie_rx_bytes", "pcie_tx_bytes"})
+"""Counts that rise all the time."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SAMPLED: Final = frozenset(GpuSampled.__dataclass_fields__)
-_SAMPLED_PLACES: Final = tuple(
-    (place, name) for place, name in enumerate(FAST_NAMES, 1) if name in _SAMPLED
+_SAMPLED_NAMES: Final = tuple(name for name in FAST_NAMES if name in _SAMPLED)
+_sampled_part = itemgetter(
+    *(place for place, name in enumerate(FAST_NAMES, 1) if name in _SAMPLED)
 )
-"""Where in a row the fields of `GpuSampled` stand."""
+"""The fields of `GpuSampled` in a row."""
 _HINTS: Final = {
     4: "Run as root, or give the user access to /dev/nvidia*.",
     9: "Load NVIDIA's driver (modprobe nvidia); it is looked for again every few seconds.",
@@ -70,8 +80,8 @@ class Device:
         over: It is no longer sampled: lost, gone, skipped.
         not_opened: Why it could not be opened, or None.
         lost: Why it is lost, or None.
-        counters: The newest counts; counted: the rare ones among them have been read.
-        slow: The newest of the slow and rare values that samples have.
+        counters: The newest counts; counted: the seldom ones among them have been read.
+        slow: The newest of the values that samples have and no row.
     """
 
     slot: int
@@ -220,28 +230,30 @@ class Translator:
         for name, value in found.items():
             device.readings[name] = as_reading(value)
         if message["group"] == "once":
-            return [self._identified(message, device, found)]
+            base = self.base(message, "", "nvmlDeviceGet*", device.pci)
+            return [self._identified(message, device, found), *described(base, found)]
         for name in _SAMPLED & found.keys():
             if isinstance(found[name], dict):
                 device.slow.pop(name, None)
             else:
                 device.slow[name] = found[name]
-        if {"pcie_rx_bytes", "pcie_tx_bytes"} & found.keys():
+        if _TRAFFIC & found.keys():
             self._set_rates(message, device, found)
         return self._counted(message, device, found)
 
     def _counted(
         self, message: dict[str, Any], device: Device, found: dict[str, Any]
     ) -> list[Event]:
-        """All counts as one event, with the rare ones or when another changed in between."""
+        """All counts as one event, with the seldom ones or when another changed in between."""
         before = device.counters
         now = {name: found[name] for name in found if name in COUNTED}
         counters = {**before, **now}
         counters = {name: count for name, count in counters.items() if isinstance(count, int)}
         device.counters = counters
-        rare = message["group"] == "rare"
-        changed = device.counted and any(counters.get(name) != before.get(name) for name in now)
-        if not counters or not (rare or changed):
+        seldom = message["group"] == "seldom"
+        names = now.keys() - _TRAFFIC
+        changed = device.counted and any(counters.get(name) != before.get(name) for name in names)
+        if not counters or not (seldom or changed):
             return []
         device.counted = True
         text = f"{len(counters)} counters of NVML"
@@ -289,27 +301,33 @@ class Translator:
     def _on_samples(self, message: dict[str, Any]) -> list[Event]:
         """One event a row; slow values (limit, memory temperature, rates) are the newest known."""
         device = self._device(message)
+        pci, slow, rows = device.pci, device.slow, message["rows"]
         offset = message["w"] - message["m"]
         found: list[Event] = []
-        for row in message["rows"]:
-            known = device.slow.copy()
-            for place, name in _SAMPLED_PLACES:
-                value = row[place]
-                if value is not None and value.__class__ is not dict:
-                    known[name] = value
-            if len(known) == len(device.slow):
+        for row in rows:
+            known = {
+                name: value
+                for name, value in zip(_SAMPLED_NAMES, _sampled_part(row), strict=True)
+                if value is not None and value.__class__ is not dict
+            }
+            if not known:
                 continue  # no fast value answered: no sample
-            at = {"m": row[0], "w": row[0] + offset}
-            base = self.base(at, _in_words(known), "nvmlDeviceGet*", device.pci)
-            found.append(GpuSampled(**base, **known))
-        device.fast = message["rows"][-1]
+            known = {**slow, **known}
+            self._number += 1
+            order = (self._order, self._number)
+            known["origin"] = Origin(INPUT, None, _in_words(known), "nvmlDeviceGet*", order)
+            known["stamp"] = now_stamp(row[0], row[0] + offset)
+            known["device"] = pci
+            known["source"] = INPUT
+            found.append(GpuSampled.trusted(known))
+        device.fast = rows[-1]
         return found
 
     def _on_power(self, message: dict[str, Any]) -> list[Event]:
         device = self._device(message)
-        samples = tuple((at / 1e6, float(watts)) for at, watts in message["samples"])
+        samples = wire.unpack_samples(message["samples"])
         device.readings["power_samples"] = Known(samples)
-        highest = max(watts for _, watts in samples)
+        highest = max(map(itemgetter(1), samples))
         text = f"{len(samples)} power samples of the driver, at most {highest:.0f} W"
         base = self.base(message, text, "nvmlDeviceGetSamples", device.pci)
         return [PowerSampled(**base, samples=samples)]

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from gpuprobe.live.nvml_calls import CALLS, Call, Group, Value, values
 from gpuprobe.live.nvml_quick import quick, quick_samples
+from gpuprobe.live.wire import SAMPLE
 from gpuprobe.reading import Reason
 
 SUCCESS: Final = 0
@@ -155,12 +156,14 @@ class Step:
             self._fields = [(value.field, 0) for value in self.gives if value.field is not None]
 
     def _read_samples(self, handle: Any, found: dict[str, Any]) -> None:
-        """The driver's own samples since the last time: microseconds and watts."""
+        """The driver's own samples since the last time, as it gives them."""
         samples = self._samples(handle, *self._args, self._last_sample)
-        taken = [[at, value / 1000] for at, value in samples if at > self._last_sample]
-        if taken:
-            self._last_sample = int(taken[-1][0])
-        found[self._name] = taken
+        size, begin = SAMPLE.size, 0
+        while begin < len(samples) and SAMPLE.unpack_from(samples, begin)[0] <= self._last_sample:
+            begin += size
+        if begin < len(samples):
+            self._last_sample = SAMPLE.unpack_from(samples, len(samples) - size)[0]
+        found[self._name] = samples[begin:]
 
     def _read_pids(self, handle: Any, found: dict[str, Any]) -> None:
         found[self._name] = [process.pid for process in self._function(handle)]

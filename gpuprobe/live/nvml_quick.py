@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
+from gpuprobe.live import wire
 from gpuprobe.live.nvml_calls import Call, Group
 
 LIBRARY: Final = "libnvidia-ml.so.1"
@@ -22,7 +22,6 @@ GROUPS: Final = (Group.FAST, Group.CALM)
 SAMPLES: Final = 512
 """Room for the driver's own samples; an H200 keeps 120."""
 TOO_SMALL: Final = 7
-_SAMPLE: Final = struct.Struct("=QI4x")
 
 _NUMBERS: Final[dict[str, Any]] = {
     "nvmlDeviceGetPowerUsage": ctypes.c_uint,
@@ -81,14 +80,14 @@ def _made(nvml: Any, library: ctypes.CDLL, call: Call) -> Callable[..., Any] | N
     return None
 
 
-def quick_samples(nvml: Any) -> Callable[..., Iterator[tuple[int, int]]]:
-    """`nvmlDeviceGetSamples` in one call, not two: microseconds since 1970 and value of each."""
+def quick_samples(nvml: Any) -> Callable[..., bytes]:
+    """`nvmlDeviceGetSamples` in one call, not two: `wire.SAMPLE` after `wire.SAMPLE`."""
     library = _library()
     function: Any = getattr(library, "nvmlDeviceGetSamples", None)
-    room = ctypes.create_string_buffer(SAMPLES * _SAMPLE.size)
+    room = ctypes.create_string_buffer(SAMPLES * wire.SAMPLE.size)
     kind_of_value, count = ctypes.c_int(), ctypes.c_uint()
 
-    def ask(handle: Any, kind: int, since: int) -> Iterator[tuple[int, int]]:
+    def ask(handle: Any, kind: int, since: int) -> bytes:
         code, count.value = TOO_SMALL, SAMPLES
         if function is not None:
             after = ctypes.c_ulonglong(since)
@@ -96,10 +95,11 @@ def quick_samples(nvml: Any) -> Callable[..., Iterator[tuple[int, int]]]:
             code = function(handle, kind, after, *places)
         if code == TOO_SMALL:
             _, samples = nvml.nvmlDeviceGetSamples(handle, kind, since)
-            return ((one.timeStamp, one.sampleValue.uiVal) for one in samples)
+            pack = wire.SAMPLE.pack
+            return b"".join(pack(one.timeStamp, one.sampleValue.uiVal) for one in samples)
         if code:
             raise nvml.NVMLError(code)
-        return _SAMPLE.iter_unpack(room.raw[: count.value * _SAMPLE.size])
+        return ctypes.string_at(room, count.value * wire.SAMPLE.size)
 
     return ask
 

@@ -46,6 +46,12 @@ class Onsets:
                 temp_c=sample.temp_c,
             )
 
+    def is_new(self, sample: GpuSampled) -> bool:
+        """Whether the sample begins or ends a state, or is a card's first."""
+        mask, device = sample.clocks_event_reasons, sample.device
+        changed = mask is not None and mask != self._reasons.get(device, 0)
+        return changed or device not in self._looked_up
+
     def lacks_limits(self, device: PciAddress | None) -> bool:
         """Whether the card's limits have not been looked up yet."""
         return device is not None and device not in self._looked_up

@@ -52,6 +52,9 @@ from gpuprobe.timeline import Timeline
 POLL_S: Final = 0.6
 """Longest pause between two polls: a source that has something ends it early."""
 
+AFTER_SAMPLES: Final = 2.0
+"""Behind samples the pause is this many times as long, so that the next ones end it."""
+
 APART_S: Final = 0.02
 """Shortest: a source that has something a thousand times a second does not make it longer."""
 
@@ -118,7 +121,7 @@ class Session:
     Attributes:
         diagnosis: The newest, or None before anything was judged.
         left_behind: After `stop`: processes that are still inside a driver call.
-        poll_s: How often `updates` gives something at least, seconds.
+        poll_s: How often `updates` gives something, seconds; behind samples in twice the time.
     """
 
     def __init__(
@@ -174,8 +177,11 @@ class Session:
             poll_s: How often at least, seconds; `self.poll_s` when None.
         """
         polled = time.monotonic()
+        sampled = False
         while not self._over.is_set():
             longest = self.poll_s if poll_s is None else poll_s
+            if sampled and poll_s is None:
+                longest *= AFTER_SAMPLES
             due = max(0.0, self._ask_at - time.monotonic()) if self._news else longest
             self._wake.wait(min(longest, due))
             if (early := polled + APART_S - time.monotonic()) > 0:
@@ -184,7 +190,9 @@ class Session:
             polled = time.monotonic()
             if self._over.is_set():
                 return
-            yield self.poll()
+            update = self.poll()
+            sampled = bool(update.samples)
+            yield update
 
     def nudge(self) -> None:
         """Have `updates` give an update now. Not from a signal's handler: it takes a lock."""
@@ -292,10 +300,13 @@ class Session:
     def _arrived(self) -> Iterator[Event]:
         for source in self.sources:
             for event in source.poll():
-                if not self._is_wanted(event):
+                if self._only is not None and not self._is_wanted(event):
                     continue
                 yield event
-                yield from self._noted(source, event)
+                if event.__class__ is not GpuSampled:
+                    self._note(source, event)
+                elif self._means_more(event):
+                    yield from self._noted_sample(event)
         while True:
             try:
                 yield self._tests.get_nowait()
@@ -311,15 +322,9 @@ class Session:
             self._only.add(event.parent)
         return known
 
-    def _noted(self, source: Source, event: Event) -> Iterator[Event]:
-        """What an event makes the session do, and the events that follow from it."""
-        if isinstance(event, GpuSampled):
-            yield from self._onsets.begun(event)
-            self._end_stall(event)
-            if self.nvml is not None and self._onsets.lacks_limits(event.device):
-                readings: Mapping[Any, Mapping[str, Any]] = self.nvml.readings()
-                yield from self._onsets.limits(event, readings.get(event.device, {}))
-        elif isinstance(event, SourceChanged):
+    def _note(self, source: Source, event: Event) -> None:
+        """Do what an event that is no sample makes the session do."""
+        if isinstance(event, SourceChanged):
             self._note_source(source, event)
         elif isinstance(event, ProbeStalled) and event.device is not None:
             self._stalls[event.device] = event
@@ -327,6 +332,18 @@ class Session:
             self._stand_off(event)
             if isinstance(event, DeviceChanged) and event.device is not None:
                 self._back.note(event, time.monotonic())
+
+    def _means_more(self, sample: GpuSampled) -> bool:
+        """Whether it is one of the few samples that are more than a sample."""
+        return bool(self._stalls) or self._onsets.is_new(sample)
+
+    def _noted_sample(self, sample: GpuSampled) -> Iterator[Event]:
+        """Do what a sample makes the session do, and give the events that follow from it."""
+        yield from self._onsets.begun(sample)
+        self._end_stall(sample)
+        if self.nvml is not None and self._onsets.lacks_limits(sample.device):
+            readings: Mapping[Any, Mapping[str, Any]] = self.nvml.readings()
+            yield from self._onsets.limits(sample, readings.get(sample.device, {}))
 
     def _give_back(self, here: float) -> None:
         """Let NVML ask devices again that came back with a driver and have answered since."""

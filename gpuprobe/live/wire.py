@@ -9,10 +9,10 @@ it was made, and `"w"`: wall clock, nanoseconds since 1970. A `slot` is one open
 * `samples` (`slot`, `rows`): the fast group and the newest of the calm one. A row is its time (as
   `m`), then the values in the order of `nvml_calls.values(Group.FAST)` and of `Group.CALM`: null
   for what the device does not offer, `{"u": reason, "c": code}` for what failed this time.
-* `sample` (`slot`, `group`, `values`): group `slow`, `rare` or `once`; name to value, or to
-  `{"u", "c"}`.
+* `sample` (`slot`, `group`, `values`): group `slow`, `rare`, `seldom` or `once`; name to value, or
+  to `{"u", "c"}`.
 * `absent` (`slot`, `values`): name to `{"u", "c"}` of what is not offered, and asked no more.
-* `power` (`slot`, `samples`): the driver's own, lists of `[microseconds since 1970, watts]`.
+* `power` (`slot`, `samples`): the driver's own as it gives them, `SAMPLE` after `SAMPLE`, in base64.
 * `processes` (`slot`, `pids`): who uses the device; when it changed, and every 10 s.
 * `event` (`slot`, `type`, `data`): an NVML event: type bit mask, data (the Xid).
 * `nvml` (`call`, `code`, `name`, `slot`): a call began to fail; said once until it answers again.
@@ -33,6 +33,7 @@ call it is in, and since when, so that a call that hangs has a name.
 
 from __future__ import annotations
 
+import binascii
 import json
 import struct
 from dataclasses import asdict, dataclass
@@ -47,6 +48,9 @@ LIBRARY_SLOT: Final = 127
 
 SLOTS: Final = 128
 """Threads that can be told apart."""
+
+SAMPLE: Final = struct.Struct("=QI4x")
+"""One of the driver's own power samples: microseconds since 1970, milliwatts."""
 
 _STATE: Final = struct.Struct("<IIQ")
 STATE_BYTES: Final = _STATE.size * SLOTS
@@ -116,9 +120,27 @@ def get_state(memory: memoryview, slot: int) -> CallState:
     return CallState(*_STATE.unpack_from(memory, slot * _STATE.size))
 
 
+_ENCODER: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True)
+
+
 def encode(message: dict[str, Any]) -> bytes:
     """One line of the protocol."""
-    return json.dumps(message, separators=(",", ":"), ensure_ascii=True).encode() + b"\n"
+    return _ENCODER.encode(message).encode() + b"\n"
+
+
+def pack_samples(samples: bytes) -> str:
+    """Power samples as a message holds them: numbers one by one cost ten times as much."""
+    return binascii.b2a_base64(samples, newline=False).decode()
+
+
+def unpack_samples(text: str) -> tuple[tuple[float, float], ...]:
+    """Seconds since 1970 and watts of each.
+
+    Raises:
+        ValueError, struct.error: It is cut short, or no base64.
+    """
+    samples = SAMPLE.iter_unpack(binascii.a2b_base64(text))
+    return tuple([(at / 1e6, milliwatts / 1000) for at, milliwatts in samples])
 
 
 def decode(line: bytes) -> dict[str, Any] | None:

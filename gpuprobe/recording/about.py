@@ -69,6 +69,22 @@ PACKAGES: Final = frozenset(
 
 ENV_NAMES: Final = frozenset(
     [
+        "CUDA_CACHE_DISABLE",
+        "CUDA_CACHE_PATH",
+        "CUDA_COREDUMP_FILE",
+        "CUDA_DEVICE_MAX_CONNECTIONS",
+        "CUDA_DEVICE_ORDER",
+        "CUDA_ENABLE_COREDUMP_ON_EXCEPTION",
+        "CUDA_ENABLE_USER_TRIGGERED_COREDUMP",
+        "CUDA_FORCE_PTX_JIT",
+        "CUDA_HOME",
+        "CUDA_INJECTION64_PATH",
+        "CUDA_LAUNCH_BLOCKING",
+        "CUDA_MODULE_LOADING",
+        "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
+        "CUDA_MPS_PIPE_DIRECTORY",
+        "CUDA_VERSION",
+        "CUDA_VISIBLE_DEVICES",
         "DG_JIT_CACHE_DIR",
         "HF_HOME",
         "HF_HUB_CACHE",
@@ -76,6 +92,8 @@ ENV_NAMES: Final = frozenset(
         "LD_LIBRARY_PATH",
         "LD_PRELOAD",
         "LOCAL_RANK",
+        "NVIDIA_TF32_OVERRIDE",
+        "NVIDIA_VISIBLE_DEVICES",
         "OMP_NUM_THREADS",
         "RANK",
         "TRANSFORMERS_CACHE",
@@ -85,14 +103,17 @@ ENV_NAMES: Final = frozenset(
     ]
 )
 ENV_PREFIXES: Final = (
-    "CUDA_", "CUBLAS_", "CUDNN_", "FLASHINFER_", "GGML_", "JAX_", "LLAMA_", "NCCL_", "NVIDIA_",
-    "NVTE_", "OLLAMA_", "PYTORCH_", "SGLANG_", "SGL_", "TF_CPP_", "TF_CUDA", "TF_CUDNN_",
-    "TF_DETERMINISTIC_", "TF_ENABLE_", "TF_FORCE_", "TF_GPU_", "TF_NUM_", "TF_XLA_",
-    "TILELANG_", "TORCH_",
-    "TORCHINDUCTOR_", "TRITON_", "VLLM_", "XLA_",
+    "CUBLAS_", "CUBLASLT_", "CUDNN_", "FLASHINFER_", "GGML_", "GLOO_", "JAX_", "LLAMA_", "NCCL_",
+    "NVSHMEM_", "NVTE_", "OLLAMA_", "PYTORCH_", "SGLANG_", "SGL_", "TF_CPP_", "TF_CUDA",
+    "TF_CUDNN_", "TF_DETERMINISTIC_", "TF_ENABLE_", "TF_FORCE_", "TF_GPU_", "TF_NUM_", "TF_XLA_",
+    "TILELANG_", "TORCH", "TRITON_", "VLLM_", "XLA_",
 )  # fmt: skip
 """Variables that are told; never one whose name speaks of a key or a token. TensorFlow shares
-`TF_` with Terraform, whose `TF_VAR_…` hold passwords under any name."""
+`TF_` with Terraform, whose `TF_VAR_…` hold passwords under any name. Of those that begin with
+`CUDA_` and `NVIDIA_`, images set many that say nothing of a run (`NVIDIA_REQUIRE_CUDA`)."""
+
+ENV_LENGTH: Final = 200
+"""Characters of a variable's value that are told."""
 
 _DMI: Final = {
     "machine": ("sys_vendor", "product_name"),
@@ -115,7 +136,7 @@ def of_machine(root: Path = Path("/")) -> dict[str, str]:
         "hostname": _text(proc / "sys/kernel/hostname"),
         "boot-id": _text(proc / "sys/kernel/random/boot_id"),
         "kernel": _text(proc / "version"),
-        "boot-line": secrets.mask_text(_text(proc / "cmdline")),
+        "boot-line": boot_line(secrets.mask_text(_text(proc / "cmdline"))),
         "os": _value(root / "etc/os-release", "PRETTY_NAME", "=").strip('"'),
         "cpu": _value(proc / "cpuinfo", "model name", ":"),
         "cpus": _count(proc / "cpuinfo", "processor"),
@@ -134,7 +155,7 @@ def of_engine(
     """The engine's command line, without secrets, what matters of its environment, versions.
 
     Keys: `engine.argv` (JSON), `engine.command`, `engine.pid`, `engine.cwd`, `engine.python`,
-    `engine.env.NAME`, `engine.version.PACKAGE`.
+    `engine.python-version`, `engine.env.NAME`, `engine.version.PACKAGE`.
 
     Args:
         argv: Its command line.
@@ -150,15 +171,33 @@ def of_engine(
         found["engine.pid"] = str(pid)
     found["engine.cwd"] = cwd
     for name, value in sorted(env.items()):
-        wanted = name in ENV_NAMES or name.startswith(ENV_PREFIXES)
-        if wanted and not secrets.is_secret_name(name):
-            found[f"engine.env.{name}"] = secrets.mask_text(value)
+        if is_told(name):
+            found[f"engine.env.{name}"] = shortened(secrets.mask_text(value))
     folders, python = _site_packages(argv, env, cwd, pid)
     if python:
         found["engine.python"] = python
+    for folder in folders:
+        if folder.parent.name.startswith("python3."):
+            found.setdefault("engine.python-version", folder.parent.name.removeprefix("python"))
     for name, version in sorted(_versions(folders)):
         found.setdefault(f"engine.version.{name}", version)
     return {key: clean(value)[:TEXT_LIMIT] for key, value in found.items() if value}
+
+
+def is_told(name: str) -> bool:
+    """Whether a variable of this name is told of an engine."""
+    wanted = name in ENV_NAMES or name.startswith(ENV_PREFIXES)
+    return wanted and not secrets.is_secret_name(name)
+
+
+def shortened(value: str) -> str:
+    """A variable's value, cut where it is long."""
+    return value if len(value) <= ENV_LENGTH else value[: ENV_LENGTH - 1] + "…"
+
+
+def boot_line(text: str) -> str:
+    """The kernel's own parameters: what stands behind ` -- ` goes to init and is not shown."""
+    return f"{text} ".partition(" -- ")[0].strip()
 
 
 # --- the machine -----------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import zlib
 from array import array
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from itertools import pairwise
+from operator import itemgetter, sub
 from typing import Any, Final
 
 from gpuprobe.events import (
@@ -90,15 +90,16 @@ def pack(samples: tuple[tuple[float, float], ...]) -> bytes | None:
     Returns:
         None where that would not give them back exactly.
     """
-    times = [round(at * 1e6) for at, _ in samples]
-    watts = [round(value * 1e3) for _, value in samples]
-    steps = [0, *(later - earlier for earlier, later in pairwise(times))]
-    if not times or min(steps) < 0 or max(steps) > _LARGEST or not 0 <= min(watts) <= max(watts):
+    if not samples:
         return None
-    if max(watts) > _LARGEST or any(
-        at / 1e6 != time or value / 1e3 != power
-        for at, value, (time, power) in zip(times, watts, samples, strict=True)
-    ):
+    seconds, powers = zip(*samples, strict=True)
+    times = [round(at * 1e6) for at in seconds]
+    watts = [round(value * 1e3) for value in powers]
+    steps = [0, *map(sub, times[1:], times)]
+    if min(steps) < 0 or max(steps) > _LARGEST or not 0 <= min(watts) <= max(watts) <= _LARGEST:
+        return None
+    exact = tuple([at / 1e6 for at in times]) == seconds
+    if not exact or tuple([value / 1e3 for value in watts]) != powers:
         return None
     words = array("I", steps + watts)
     return zlib.compress(_HEAD.pack(times[0], len(times)) + words.tobytes(), 1)
@@ -139,6 +140,10 @@ class Rows:
         """The rows of one event, in the order in which they are to be written."""
         at = when(event)
         device = event.device
+        if event.__class__ is GpuSampled and at is not None and device in self.devices:
+            if not event.lost and _is_plain(event):
+                yield _sample(event, at, self.devices[device])
+                return
         if device is not None and device not in self.devices:
             self.devices[device] = len(self.devices) + 1
             yield "devices", (self.devices[device], str(device), None, None)
@@ -150,10 +155,7 @@ class Rows:
         elif at is None or device is None or not _is_plain(event):
             yield _event(event, at)
         elif isinstance(event, GpuSampled) and not event.lost:
-            values = vars(event)
-            monotonic = event.stamp.monotonic_s if event.stamp else None
-            columns = tuple(fitting(values[name]) for name in SAMPLE_COLUMNS)
-            yield "samples", (at, monotonic, self.devices[device], *columns)
+            yield _sample(event, at, self.devices[device])
         elif isinstance(event, PowerSampled) and (packed := pack(event.samples)) is not None:
             monotonic = event.stamp.monotonic_s if event.stamp else None
             row = (at, monotonic, self.devices[device], len(event.samples), packed)
@@ -206,6 +208,15 @@ def _is_plain(event: Event) -> bool:
         and event.host is None
         and event.machine_id is None
     )
+
+
+_columns_of = itemgetter(*SAMPLE_COLUMNS)
+
+
+def _sample(event: GpuSampled, at: int, device: int) -> Row:
+    monotonic = event.stamp.monotonic_s if event.stamp else None
+    columns = [fitting(one) if one.__class__ is int else one for one in _columns_of(vars(event))]
+    return "samples", (at, monotonic, device, *columns)
 
 
 def _output(event: OutputWritten, at: int | None) -> Iterator[Row]:

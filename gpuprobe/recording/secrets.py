@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from gpuprobe.lazy_regex import regex
+from gpuprobe.secret_words import JWT, NAME_PARTS, TOKENS, Strength, strength
 
 MASK: Final = "***"
 
@@ -32,7 +33,8 @@ _WORDS: Final = frozenset(
         "token",
     ]
 )
-"""Parts of a name that speak of a secret; `tokens` and `tokenizer` do not."""
+"""Parts of a name that speak of a secret; `tokens` and `tokenizer` do not. More than in a report:
+what is stored once stays."""
 
 _LAST_WORDS: Final = frozenset(["apikeys", "creds", "dsn", "keys", "pass", "pw", "sas", "sig"])
 """Those that do so only at its end: a `pass_config` is none."""
@@ -40,7 +42,6 @@ _LAST_WORDS: Final = frozenset(["apikeys", "creds", "dsn", "keys", "pass", "pw",
 _NESTED: Final = 8
 """So many `NAME=` of one word are looked at."""
 
-_PARTS = regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _NAMED = regex(r"^(?P<name>-{0,2}[A-Za-z_][\w.-]*)=(?P<value>.+)$", re.DOTALL)
 _INSIDE = regex(
     r"""(?P<name>[A-Za-z_][\w.-]*)(?P<mark>["']?\s*[:=]\s*["']?)(?P<value>(?!//)[^\s"',;&})\]]+)"""
@@ -52,17 +53,18 @@ _USER = regex(r"(?P<name>[^\s:/]+):(?P<value>(?!\d+$)[^/]+)")
 """`curl -u me:secret`; `docker run -u 1000:1000` is no secret."""
 _URL = regex(r"(?P<scheme>[A-Za-z][\w+.-]*://)[^/\s@]+@")
 _SHAPES = regex(
-    r"\b(?:hf_\w{16,}|sk-[\w-]{16,}|gh[opsu]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|"
-    r"nvapi-[\w-]{16,}|xox[abprs]-[\w-]{10,}|A[KS]IA[0-9A-Z]{16}|AIza[\w-]{30,}|"
-    r"eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)|(?<=[Bb]earer )[\w.~+/=-]{6,}|(?<=[Bb]asic )[\w+/=]{8,}"
+    rf"(?<![A-Za-z0-9])(?:{TOKENS}|{JWT})"
+    r"|(?<=[Bb]earer )[\w.~+/=-]{6,}|(?<=[Bb]asic )[\w+/=]{8,}"
 )
 """Secrets that tell by their shape what they are."""
 
 
 def is_secret_name(name: str) -> bool:
     """Whether a variable or option of this name holds a secret, as far as its name says."""
-    parts = [part.lower() for part in _PARTS.findall(name)]
-    return any(part in _WORDS for part in parts) or (bool(parts) and parts[-1] in _LAST_WORDS)
+    parts = [part.lower() for part in NAME_PARTS.findall(name)]
+    if any(part in _WORDS for part in parts) or (bool(parts) and parts[-1] in _LAST_WORDS):
+        return True
+    return strength(name) >= Strength.STRONG
 
 
 def mask_text(text: str) -> str:

@@ -70,6 +70,7 @@ class Store:
                 "mmap_size = 0",
             ):
                 self._db.execute(f"PRAGMA {pragma}")
+            self._page_bytes: int = self._db.execute("PRAGMA page_size").fetchone()[0]
             self._db.execute("BEGIN IMMEDIATE")
             schema.create(self._db)
             self._db.execute("COMMIT")
@@ -106,7 +107,8 @@ class Store:
                 self._db.executemany(_INSERTS[table], found)
             if meta:
                 self._db.executemany(_META, meta.items())
-            self._db.executemany(_READ_UNTIL, [(*k, *v) for k, v in read_until.items()])
+            if read_until:
+                self._db.executemany(_READ_UNTIL, [(*k, *v) for k, v in read_until.items()])
             self._trim_log(tables.get("engine_log", ()))
             self._db.execute("COMMIT")
         except BaseException:
@@ -138,8 +140,7 @@ class Store:
     def size(self) -> int:
         """Bytes of the file when its WAL is moved into it."""
         pages: int = self._db.execute("PRAGMA page_count").fetchone()[0]
-        size: int = self._db.execute("PRAGMA page_size").fetchone()[0]
-        return pages * size
+        return pages * self._page_bytes
 
     @property
     def is_there(self) -> bool:

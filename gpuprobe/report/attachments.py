@@ -17,7 +17,7 @@ from gpuprobe.recording.opening import opened
 from gpuprobe.recording.rows import to_ns
 from gpuprobe.recording.tables import Tables
 from gpuprobe.report.gathering import Gathered, sampled_in_logs
-from gpuprobe.report.telemetry import COLUMNS, bucket, minute_edges
+from gpuprobe.report.sample_buckets import COLUMNS, bucket, minute_edges
 from gpuprobe.sources.inputs import open_inputs
 from gpuprobe.sources.lines import Lines, sniff_encoding, strip_controls
 from gpuprobe.sources.raw_input import RawInput

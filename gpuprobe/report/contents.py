@@ -43,6 +43,7 @@ class IncidentLine:
         text: The line; hostile. input: Where it stands. line: Its number, or None. ref: The row.
         role: What it does for the first verdict, or "" for a line that says nothing of it.
         count: How many lines of this shape stand for it.
+        folded: The lines of a traceback that this one stands for, as they were written.
     """
 
     at: datetime | None
@@ -55,6 +56,7 @@ class IncidentLine:
     ref: str | None = None
     role: str = ""
     count: int = 1
+    folded: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from gpuprobe.diagnosis import Verdict
@@ -13,24 +12,15 @@ from gpuprobe.events import (
     DeviceIdentified,
     Event,
     LinkStateReported,
-    ProfilerSeen,
     SystemDescribed,
 )
+from gpuprobe.identity import PciAddress
+from gpuprobe.recording.about import boot_line
 from gpuprobe.report.contents import Fact
-from gpuprobe.report.telemetry_types import Telemetry
+from gpuprobe.report.engine_facts import LENGTH, of_engine, source_of
+from gpuprobe.report.telemetry_types import Figure, Telemetry
 from gpuprobe.timeline import Timeline
 
-LENGTH: Final = 2000
-
-ENGINES: Final = (
-    "vllm", "sglang", "tensorrt-llm", "lmdeploy", "mlc-llm", "llama-cpp-python", "exllamav2",
-)  # fmt: skip
-FRAMEWORKS: Final = ("torch", "jax", "tensorflow", "onnxruntime-gpu")
-_MODEL: Final = re.compile(
-    r"(?<!\S)(?:--model(?:-path|-name)?|-m|--hf-repo|--model_path)[= ](?P<flag>[^\s-]\S*)"
-    r"|\b(?:vllm|trtllm-serve) serve (?P<serve>[^\s-]\S*)|trtllm-serve (?P<trt>[^\s-]\S*)"
-    r"|['\"]?\bmodel(?:_path|_tag)?['\"]?\s?[:=]\s?'(?P<quoted>[^']+)'"
-)
 _WANTED: Final = (
     "GPU", "Address", "Driver", "Firmware", "Link", "Power limit", "Kernel", "Engine",
     "Command line", "Framework", "CUDA", "Model",
@@ -38,6 +28,11 @@ _WANTED: Final = (
 """What every report should say, so that what it cannot say is said too."""
 
 _GSP: Final = re.compile(r"\bGSP(?: Firmware| FW)?(?: Version)?\s*[:=]\s*(\d{3}\.\d[\d.]*)", re.I)
+_NVRM: Final = re.compile(
+    r"(?P<kind>Open )?Kernel Module[^\d]*(?:for \S+)?\s+(?P<version>\d{3}\.\d[\d.]*)", re.I
+)
+"""`NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build  (…)`."""
+
 _MACHINE: Final = {
     "machine": "Machine",
     "board": "Board",
@@ -69,7 +64,7 @@ def facts(
     found = [
         *_of_device(timeline, verdict, about, telemetry),
         *_of_system(timeline, about),
-        *_of_engine(timeline, about),
+        *of_engine(timeline, about),
     ]
     rows: dict[tuple[str, str], Fact] = {}
     for fact in found:
@@ -80,14 +75,6 @@ def facts(
     if missing:
         shown.append(Fact("Not in these inputs", ", ".join(missing)))
     return tuple(shown)
-
-
-def source_of(event: Event) -> str:
-    """`kernel.log:12`, or the row."""
-    origin = event.origin
-    if origin.line is not None:
-        return f"{origin.input}:{origin.line}"
-    return f"{origin.input} ({origin.ref})" if origin.ref else origin.input
 
 
 def _of_device(
@@ -113,7 +100,7 @@ def _of_device(
     for event in timeline.of(DeviceIdentified):
         if event.serial and event.device and event.device.slot == slot:
             yield Fact("Serial", event.serial, source_of(event))
-    yield from _driver(timeline, about)
+    yield from _driver(timeline, about, slot)
     link = None
     for state in timeline.of(LinkStateReported):
         same = slot is None or (state.device is not None and state.device.slot == slot)
@@ -122,16 +109,38 @@ def _of_device(
     if link is not None:
         yield Fact("Link", _link(link), source_of(link))
     figures = {figure.name: figure for figure in measured.figures} if measured else {}
+    yield from _limit(timeline, slot, figures.get("limit_w"))
+    modes = _about_card(timeline, "gpu-modes", slot)
+    if modes is not None:
+        yield Fact("Modes", modes.value, source_of(modes))
     if link is None and "link_gen" in figures and "link_width" in figures:
         gen, width = figures["link_gen"], figures["link_width"]
         low, high = f"Gen{gen.low:g} x{width.low:g}", f"Gen{gen.high:g} x{width.high:g}"
         yield Fact("Link", f"{low} to {high}" if low != high else high, "samples")
-    if "limit_w" in figures:
-        limit = figures["limit_w"]
-        spread = (
-            f"{limit.low:g} to {limit.high:g}" if limit.low != limit.high else f"{limit.high:g}"
-        )
-        yield Fact("Power limit", f"{spread} W", "samples")
+
+
+def _about_card(timeline: Timeline, key: str, slot: PciAddress | None) -> SystemDescribed | None:
+    """The last line that describes this property of the card, or of the only one there is."""
+    found = [event for event in timeline.of(SystemDescribed) if event.key == key]
+    slots = {event.device.slot for event in found if event.device is not None}
+    if slot is None and len(slots) > 1:
+        return None
+    own = [one for one in found if slot is None or (one.device and one.device.slot == slot)]
+    return own[-1] if own else None
+
+
+def _limit(timeline: Timeline, slot: PciAddress | None, limit: Figure | None) -> Iterator[Fact]:
+    """The power limit in force, beside the card's own."""
+    bounds = _about_card(timeline, "power-limits", slot)
+    parts = []
+    if limit is not None:
+        spread = f"{limit.low:g} to " if limit.low != limit.high else ""
+        parts.append(f"{spread}{limit.high:g} W")
+    if bounds is not None:
+        parts.append(f"({bounds.value})" if parts else bounds.value)
+    if parts:
+        source = "samples" if limit is not None else source_of(bounds) if bounds else ""
+        yield Fact("Power limit", " ".join(parts), source)
 
 
 def _link(event: LinkStateReported) -> str:
@@ -148,17 +157,39 @@ def _link(event: LinkStateReported) -> str:
     return " ".join(parts) + (f" (best {' '.join(best)})" if best else "")
 
 
-def _driver(timeline: Timeline, about: Mapping[str, str]) -> Iterator[Fact]:
+def driver_text(raw: str) -> str:
+    """`580.159.04 (open kernel module)`, from what /proc/driver/nvidia/version says."""
+    match = _NVRM.search(raw)
+    if match is None:
+        return raw
+    return f"{match['version']} ({'open' if match['kind'] else 'proprietary'} kernel module)"
+
+
+def _driver(
+    timeline: Timeline, about: Mapping[str, str], slot: PciAddress | None
+) -> Iterator[Fact]:
     driver = timeline.described("driver")
     if driver is not None:
-        yield Fact("Driver", driver.value, source_of(driver))
+        yield Fact("Driver", driver_text(driver.value), source_of(driver))
     elif "driver" in about:
-        yield Fact("Driver", about["driver"], "recording")
+        raw = about["driver"]
+        short = driver_text(raw)
+        # Who built it is nobody's business, and the part that matters stands before it.
+        line = raw.partition("Release Build")[0].strip()
+        yield Fact("Driver", short, f"recording: {line}" if short != raw else "recording")
     else:
         for event in timeline.of(DeviceIdentified):
             if event.driver_version:
                 yield Fact("Driver", event.driver_version, source_of(event))
                 break
+    firmware = [
+        (words, found)
+        for key, words in (("gsp-firmware", "GSP"), ("vbios", "VBIOS"))
+        if (found := _about_card(timeline, key, slot)) is not None
+    ]
+    if firmware:
+        text = ", ".join(f"{words} {found.value}" for words, found in firmware)
+        yield Fact("Firmware", text, source_of(firmware[0][1]))
     for line in timeline.of(SystemDescribed, DeviceIdentified):
         if match := _GSP.search(line.origin.text):
             yield Fact("Firmware", f"GSP {match[1]}", source_of(line))
@@ -180,85 +211,17 @@ def _of_system(timeline: Timeline, about: Mapping[str, str]) -> Iterator[Fact]:
         yield Fact("Kernel", about["kernel"], "recording")
     line = timeline.described("cmdline")
     if line is not None:
-        yield Fact("Boot line", line.value, source_of(line))
+        yield Fact("Boot line", boot_line(line.value), source_of(line))
     elif "boot-line" in about:
-        yield Fact("Boot line", about["boot-line"], "recording")
+        yield Fact("Boot line", boot_line(about["boot-line"]), "recording")
     for key, label in _DESCRIBED.items():
         if (found := timeline.described(key)) is not None:
             yield Fact(label, found.value, source_of(found))
     for key, label in _MACHINE.items():
         if key in about:
             yield Fact(label, about[key], "recording")
+    if "cpu" in about:
+        count = f"{about['cpus']} × " if "cpus" in about else ""
+        yield Fact("Processor", f"{count}{about['cpu']}", "recording")
     if "memory-bytes" in about and about["memory-bytes"].isdecimal():
         yield Fact("Host memory", f"{int(about['memory-bytes']) / 2**30:.0f} GiB", "recording")
-
-
-def _of_engine(timeline: Timeline, about: Mapping[str, str]) -> Iterator[Fact]:
-    versions = _versions(about)
-    engine = timeline.described("engine")
-    if engine is not None:
-        yield Fact("Engine", engine.value, source_of(engine))
-    for name in ENGINES:
-        if name in versions:
-            yield Fact("Engine", f"{name} {versions[name]}", "recording")
-    command = timeline.described("engine-argv")
-    lines = []
-    if "engine.command" in about:
-        lines.append(about["engine.command"])
-        yield Fact("Command line", about["engine.command"], "recording")
-    if command is not None:
-        lines.append(command.value)
-        label = "Arguments" if "engine.command" in about else "Command line"
-        yield Fact(label, command.value, source_of(command))
-    framework = timeline.described("framework")
-    if framework is not None:
-        yield Fact("Framework", framework.value, source_of(framework))
-    for name in FRAMEWORKS:
-        if name in versions:
-            yield Fact("Framework", f"{name} {versions[name]}", "recording")
-    cuda = timeline.described("cuda")
-    if cuda is not None:
-        yield Fact("CUDA", cuda.value, source_of(cuda))
-    for name in ("nvidia-cuda-runtime", "nvidia-cuda-runtime-cu12"):
-        if name in versions:
-            yield Fact("CUDA", f"{versions[name]} (runtime)", "recording")
-    model = model_of(lines)
-    if model:
-        yield Fact("Model", model)
-    if env := environment(about):
-        yield Fact("Environment", " ".join(f"{k}={v}" for k, v in env.items()), "recording")
-    known = {*ENGINES, *FRAMEWORKS, "nvidia-cuda-runtime", "nvidia-cuda-runtime-cu12"}
-    others = [f"{name} {version}" for name, version in versions.items() if name not in known]
-    if others:
-        yield Fact("Other packages", ", ".join(others), "recording")
-    profilers = sorted({event.name for event in timeline.of(ProfilerSeen)})
-    if profilers:
-        yield Fact("Profiler", ", ".join(profilers))
-
-
-def _versions(about: Mapping[str, str]) -> dict[str, str]:
-    start = "engine.version."
-    return {key.removeprefix(start): v for key, v in about.items() if key.startswith(start)}
-
-
-def environment(about: Mapping[str, str]) -> dict[str, str]:
-    """Variables that the recording tells of the engine."""
-    start = "engine.env."
-    return {key.removeprefix(start): v for key, v in about.items() if key.startswith(start)}
-
-
-def argv_of(about: Mapping[str, str]) -> tuple[str, ...]:
-    """The engine's command line that a recording holds, or nothing."""
-    try:
-        found = json.loads(about.get("engine.argv", "[]"))
-    except (ValueError, RecursionError):
-        return ()
-    return tuple(str(word) for word in found) if isinstance(found, list) else ()
-
-
-def model_of(lines: Iterable[str]) -> str:
-    """The model named on a command line, or ""."""
-    for line in lines:
-        if match := _MODEL.search(line[:LENGTH]):
-            return next(group for group in match.groups() if group).strip("'\",")
-    return ""

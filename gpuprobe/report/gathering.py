@@ -17,7 +17,8 @@ from gpuprobe.options import Options, Progress
 from gpuprobe.recording.opening import opened
 from gpuprobe.report.comparing import Run
 from gpuprobe.report.contents import Audience, Report
-from gpuprobe.report.facts import argv_of, environment, facts
+from gpuprobe.report.engine_facts import argv_of, environment
+from gpuprobe.report.facts import facts
 from gpuprobe.report.incident import incident
 from gpuprobe.report.questions import maintainer, questions
 from gpuprobe.report.saved import save
@@ -225,6 +226,8 @@ def sampled_in_logs(gathered: Gathered) -> dict[str, list[tuple[datetime, GpuSam
     """Samples of the logs of the host that the first verdict is about, by device."""
     host = gathered.report.diagnosis.host
     timelines = gathered.timelines
+    if not timelines:
+        return {}
     timeline = next((one for one in timelines if one.host == host), timelines[0])
     return _sampled(timeline, gathered.recordings)
 

@@ -35,6 +35,7 @@ from gpuprobe.events import (
 from gpuprobe.recording.opening import opened
 from gpuprobe.recording.rows import to_ns
 from gpuprobe.recording.tables import Tables
+from gpuprobe.report import tracebacks
 from gpuprobe.report.contents import IncidentLine
 from gpuprobe.timeline import Timeline
 
@@ -108,7 +109,7 @@ def incident(
         )
     lines += _output(recordings, timeline.at(root), {line.text.strip() for line in lines})
     lines.sort(key=lambda line: (line.offset_s is None, line.offset_s or 0.0))
-    return tuple(_folded(_nearest(lines))), _note(apart)
+    return tuple(_folded(_nearest(list(tracebacks.folded(lines))))), _note(apart)
 
 
 def _note(apart: set[str]) -> str:
@@ -203,8 +204,8 @@ def _folded(lines: Iterable[IncidentLine]) -> Iterator[IncidentLine]:
     yield from _as_one(run)
 
 
-def _shape(line: IncidentLine) -> tuple[str, str, str]:
-    return line.side, line.role, _NUMBER.sub("0", line.text)
+def _shape(line: IncidentLine) -> tuple[str, str, str, bool]:
+    return line.side, line.role, _NUMBER.sub("0", line.text), bool(line.folded)
 
 
 def _as_one(run: Sequence[IncidentLine]) -> Iterator[IncidentLine]:

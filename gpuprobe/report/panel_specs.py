@@ -90,7 +90,7 @@ def reasons(shown: tuple[str, ...], marked: bool) -> str:
     share = alt.Scale(domain=[0, 1], range=[0.2, 1])
     bars = [
         base.transform_filter(f"{sign}datum.alarm")
-        .mark_bar(style=style, clip=True, yOffset=16, y2Offset=-3)
+        .mark_bar(style=style, clip=True, height=LANE - 19, yOffset=6.5)
         .encode(
             x=_x(),
             x2="until:T",

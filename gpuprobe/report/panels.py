@@ -225,7 +225,7 @@ class _Panels:
     def counters(self) -> Iterator[Panel]:
         if "counters" not in self.tables:
             return
-        title = "Replays and AER errors since the recording began"
+        title = "Replays, AER and other error counters: rise since the recording began"
         if self.left_out:
             title += f" ({self.left_out} more counters not drawn)"
         columns = {"counters": ("at", "run", "name", "rise")}

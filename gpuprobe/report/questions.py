@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from gpuprobe.diagnosis import Diagnosis, Kind, Role
-from gpuprobe.events import CudaFailed, OtherFailed, ProfilerSeen
+from gpuprobe.diagnosis import Diagnosis, Kind, Role, Verdict
+from gpuprobe.events import CudaFailed, DeviceAssertFailed, OtherFailed, ProfilerSeen
 from gpuprobe.report.comparing import Run, compare
 from gpuprobe.report.contents import Question, plural
 from gpuprobe.timeline import Timeline
+
+_PLACE: Final = re.compile(r"[\w./+-]{1,300}\.(?:cuh?|h|hpp|cpp|py):\d{1,7}")
 
 _EAGER: Final = (
     "--enforce-eager",
@@ -38,12 +41,19 @@ def questions(
     failed = sum(run.failed for run in runs)
     often = f"{failed} of {len(runs)} recordings given here show it" if len(runs) > 1 else ""
     blocking = env.get("CUDA_LAUNCH_BLOCKING", "")
-    was_set = f"CUDA_LAUNCH_BLOCKING={blocking} was set in this run" if blocking else ""
+    was_set = ""
+    if blocking:
+        was_set = f"CUDA_LAUNCH_BLOCKING={blocking} was set in this run"
+    elif env:
+        was_set = "CUDA_LAUNCH_BLOCKING was not set in this run; what does a run with it show?"
     dumped = env.get("CUDA_ENABLE_COREDUMP_ON_EXCEPTION", "")
     core = f"CUDA_ENABLE_COREDUMP_ON_EXCEPTION={dumped} was set in this run" if dumped else ""
     profilers = sorted({event.name for event in timeline.of(ProfilerSeen)})
     if "compute-sanitizer" in profilers:
         core = "compute-sanitizer was attached in this run"
+    named = [event.origin.text for event in timeline.of(DeviceAssertFailed)]
+    if named and not core:
+        core = f"the failed assertion names its place: {_place_of(named[0])}"
     return (
         Question("What is the smallest thing that triggers it: request, lengths, script?"),
         Question("How often does it happen: in how many of how many runs?", often),
@@ -66,6 +76,12 @@ def questions(
     )
 
 
+def _place_of(text: str) -> str:
+    """`IndexKernel.cu:111`, out of the words of a failed assertion, or its first words."""
+    match = _PLACE.search(text)
+    return match[0] if match else text[:80]
+
+
 def maintainer(diagnosis: Diagnosis, timeline: Timeline, runs: Sequence[Run]) -> tuple[str, ...]:
     """Whether anything points at the engine, and which of its flags goes with the fault."""
     return tuple(_maintainer(diagnosis, timeline, runs))
@@ -85,6 +101,7 @@ def _maintainer(diagnosis: Diagnosis, timeline: Timeline, runs: Sequence[Run]) -
         for verdict in pointing[:3]:
             sure = f", {verdict.certainty.value}" if verdict.certainty else ""
             yield f"This points at the program or its input: {_PROGRAM[verdict.kind]}{sure}."
+        yield from _own_words(timeline, first)
     elif first.kind in _HOST:
         yield "Nothing in these inputs points at the engine; what failed is the host."
     else:
@@ -96,6 +113,24 @@ def _maintainer(diagnosis: Diagnosis, timeline: Timeline, runs: Sequence[Run]) -
             "a healthy GPU."
         )
     yield from compare(runs, _FAULT_WORDS.get(first.kind, "the fault"))
+
+
+def _own_words(timeline: Timeline, first: Verdict) -> Iterator[str]:
+    """What the program itself says: the assertion that failed, and the frame that saw the error."""
+    cited = {(item.input, item.line, item.ref) for item in first.evidence}
+    told = [
+        event
+        for event in timeline.of(DeviceAssertFailed, CudaFailed)
+        if (event.origin.input, event.origin.line, event.origin.ref) in cited
+    ]
+    for event in told:
+        if isinstance(event, DeviceAssertFailed):
+            yield f"The assertion that failed: {event.condition} at {_place_of(event.origin.text)}."
+            break
+    for event in told:
+        if isinstance(event, CudaFailed) and event.where:
+            yield f"The frame that met the error, which may be later than its cause: {event.where}."
+            break
 
 
 def _below(diagnosis: Diagnosis, timeline: Timeline) -> str:

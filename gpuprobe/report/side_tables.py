@@ -16,6 +16,9 @@ from gpuprobe.report.telemetry_types import MOST_BUCKETS
 
 __all__ = ["LARGEST", "counters", "links", "transients"]
 
+NO_ERRORS: Final = frozenset({"pcie_l0_to_recovery", "recovery_action"})
+"""A link that wakes goes through recovery, and an action is no count."""
+
 _HEAD: Final = struct.Struct("<qI")
 
 
@@ -85,7 +88,7 @@ def counters(
     names = ("id", "at", "device", "input", "name", "value")
     for _, at, device, source, name, value in tables.scan("counters", names):
         plain = isinstance(at, int) and isinstance(value, int) and isinstance(name, str)
-        if not plain or device not in devices:
+        if not plain or device not in devices or not _counts_errors(name):
             continue
         key = (device, str(source), name)
         if key not in first:
@@ -98,6 +101,11 @@ def counters(
             last[key] = value
             rows.append((at, run, name, value, value - first[key]))
     return {device: _thinned(rows) for device, rows in found.items()}
+
+
+def _counts_errors(name: str) -> bool:
+    """Whether a counter's rise is worth a plot: bytes, and time held back, have panels already."""
+    return not name.endswith(("_bytes", "_ns")) and name not in NO_ERRORS
 
 
 def links(tables: Tables, run: int) -> dict[str, list[tuple[Any, ...]]]:

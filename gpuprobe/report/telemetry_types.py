@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -33,7 +34,7 @@ class Figure:
     Attributes:
         name: As in `gpuprobe.events.GpuSampled`: `power_w`.
         label: For people: `Power draw`.
-        unit: `W`, `C`, `MHz`, `%`, `GiB`, `MB/s`, or "".
+        unit: `W`, `°C`, `MHz`, `%`, `GiB`, `MB/s`, or "".
         low: Smallest. mean: Mean of all samples. high: Largest. All in `unit`.
         last: The last one before the device failed, or of all where it did not; None: not read.
     """
@@ -83,6 +84,8 @@ class DeviceTelemetry:
             `MOST_BUCKETS`; those that never rose are left out.
         links: States of the link as sysfs shows it: `at`, `run`, `speed_gts`, `width`.
         slowdown_c: Temperature at which it slows down, where an input says so.
+        reasons: Clock-event reason to the share of the samples (0 to 1) that had it; empty where
+            none was read.
     """
 
     device: str
@@ -93,6 +96,7 @@ class DeviceTelemetry:
     counters: pd.DataFrame
     links: pd.DataFrame
     slowdown_c: float | None = None
+    reasons: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,7 @@ class Telemetry:
         begin: First sample. end: Last sample.
         focus: Where the plots look first: the minutes around the incident, or None for all.
         samples: How many samples there are in all. interval_s: Usual time between two.
+        pauses: Where the first device was not sampled for much longer: begin, and seconds.
     """
 
     devices: tuple[DeviceTelemetry, ...]
@@ -113,3 +118,4 @@ class Telemetry:
     focus: tuple[datetime, datetime] | None = None
     samples: int = 0
     interval_s: float | None = None
+    pauses: tuple[tuple[datetime, float], ...] = ()

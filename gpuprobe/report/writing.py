@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import io
-import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO, Final, TextIO
+from typing import TextIO
 
-from gpuprobe.errors import UsageError
+from gpuprobe.diagnosis import Diagnosis
+from gpuprobe.options import Options
+from gpuprobe.output_file import replacing, write_whole
 from gpuprobe.report.contents import Report
+from gpuprobe.report.forms import check_output
 from gpuprobe.report.gathering import Gathered, with_saved
 from gpuprobe.reporters.redact import Redactor
 from gpuprobe.reporters.report_redacted import redacted
-
-FORMS: Final = (".md", ".html", ".json", ".zip")
-"""Suffixes, each of one form."""
 
 
 @dataclass(slots=True)
@@ -33,36 +32,6 @@ class Written:
     redactor: Redactor
     files: list[Path] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-
-
-def check_output(output: Path, inputs: Sequence[str]) -> None:
-    """Make sure that a report can go there, before anything is read.
-
-    Raises:
-        UsageError: Its suffix is of no form, its folder is missing, or it is one of the inputs.
-    """
-    if output.suffix.lower() not in FORMS:
-        raise UsageError(
-            f"{output}: a report is made as {', '.join(FORMS[:-1])} or {FORMS[-1]}",
-            hint="Name the file so, such as report.md for an issue on GitHub.",
-        )
-    if not output.parent.is_dir():
-        raise UsageError(f"{output.parent} is no folder", hint="Make it first.")
-    if output.is_dir():
-        raise UsageError(f"{output} is a folder", hint="Name a file in it.")
-    for path in inputs:
-        _refuse_the_same(output, path)
-
-
-def _refuse_the_same(output: Path, path: str) -> None:
-    """A log is evidence: nothing is written over it."""
-    try:
-        same = path != "-" and output.exists() and output.samefile(path)
-    except (OSError, ValueError):
-        # A member of an archive, or a file that is gone: not the same as one that is there.
-        return
-    if same:
-        raise UsageError(f"{output} is one of the inputs", hint="Give the report another name.")
 
 
 def write(
@@ -81,13 +50,14 @@ def write(
     """
     check_output(output, [reading.input.path for reading in gathered.readings])
     form = output.suffix.lower()
-    report = with_saved(gathered) if form in (".json", ".zip") else gathered.report
+    is_read_again = form in (".json", ".zip") and gathered.readings
+    report = with_saved(gathered) if is_read_again else gathered.report
     report, redactor = redacted(report, keep, gathered.folders)
     done = Written(redactor)
     if form == ".zip":
         from gpuprobe.reporters.bundle import pack
 
-        with _replacing(output) as file:
+        with replacing(output) as file:
             pack(_members(gathered, report, done, plots), file, report.made)
         done.files.append(output)
     else:
@@ -196,32 +166,27 @@ def _tables(gathered: Gathered, done: Written) -> Iterator[tuple[str, bytes]]:
 
 
 def _write(path: Path, data: bytes, done: Written) -> None:
-    if path.exists() and not path.is_file():
-        # A device or a pipe: there is nothing to put in its place.
-        path.write_bytes(data)
-    else:
-        with _replacing(path) as file:
-            file.write(data)
+    write_whole(path, data)
     done.files.append(path)
 
 
-@contextmanager
-def _replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file beside `path` that takes its place when it is whole, so that no half report is left.
+# --- a verdict alone -------------------------------------------------------------------------
+
+
+def write_verdict(diagnosis: Diagnosis, output: Path) -> Written:
+    """Write the report of a run of which nothing but the diagnosis is left.
 
     Raises:
         UsageError: It cannot be written there.
     """
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("xb") as file:
-            yield file
-        part.replace(path)
-    except OSError as error:
-        raise UsageError(
-            f"{path} cannot be written: {error.strerror or error}", hint="Choose another place."
-        ) from error
-    finally:
-        # On a file system that cannot be written, taking away what is not there fails, too.
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
+    report = Report(
+        diagnosis=diagnosis,
+        facts=(),
+        incident=(),
+        telemetry=None,
+        questions=(),
+        maintainer=("The run was not recorded: this verdict is all there is of it.",),
+        audience="engine",
+        made=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    return write(Gathered(report, [], [], Options()), output)

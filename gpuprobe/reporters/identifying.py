@@ -160,7 +160,8 @@ PUBLIC: Final = regex(
 """Domains that everybody knows, the last two parts of a name; they say nothing about who sends a report."""
 
 NO_HOST = frozenset({"localhost", "localhost.localdomain", "none", "null", "kernel", "true", "false", "unknown", "n", "self",
-                     "name", "memory", "cpu", "device", "to", "0.0.0.0", "host", "bridge", "auto", "gateway", "numa"})  # fmt: skip
+                     "name", "memory", "cpu", "device", "to", "0.0.0.0", "host", "bridge", "auto", "gateway", "numa",
+                     "no_guest_guest", "no_guest_host", "no_user_kernel", "no_user_user"})  # fmt: skip
 NO_USER = frozenset(
     "root nobody user users public shared default none null name runner process space mode at and is the"
     " all not with daemon ubuntu system true false unknown admin you mapped id ids error level code data"

@@ -32,7 +32,6 @@ KEEPABLE: Final = {
 }
 """What may be left as it is, by the name that asks for it. Secrets may not."""
 
-_walk = every_text  # the name it had when it stood here
 _HOSTS = (find.SYSLOG_HOST, find.UNAME, find.HOST_FIELD, find.CLOUD_HOST, find.POD, find.URL_HOST,
           find.FQDN, find.NCCL_HOST, find.PEER, find.UNC)  # fmt: skip
 _ADDRESSES = (find.URL_HOST, find.FQDN)

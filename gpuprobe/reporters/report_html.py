@@ -8,7 +8,7 @@ from typing import Final, TextIO
 
 from gpuprobe import __version__
 from gpuprobe.diagnosis import CauseEntry, Diagnosis, Evidence, NextStep, Role, Verdict
-from gpuprobe.report.contents import Report
+from gpuprobe.report.contents import IncidentLine, Report
 from gpuprobe.reporters import html_page, outline
 from gpuprobe.reporters import report_words as words
 from gpuprobe.reporters.html_page import shown
@@ -17,7 +17,7 @@ from gpuprobe.reporters.html_plots import plots_section, without_plots
 MOST_BYTES: Final = 2_000_000
 """A page of this size opens on a phone and can be attached to a mail."""
 
-OPEN_LINES: Final = 40
+OPEN_LINES: Final = 12
 """Lines of the incident that are shown without a click."""
 
 _LEAST_ROOM: Final = 100_000
@@ -157,25 +157,25 @@ class _Writer:
     def incident(self) -> str:
         lines = self.report.incident
         note = f'<p class="soft">{self.text(words.clock_of(self.report))}</p>'
-        if len(lines) <= OPEN_LINES:
-            return note + self.incident_table(range(len(lines)))
-        order = {"proof": 0, "precursor": 1, "consequence": 2, "support": 3, "context": 4}
-        nearest = sorted(
-            range(len(lines)),
-            key=lambda n: (order.get(lines[n].role, 5), abs(lines[n].offset_s or 0)),
-        )
-        whole = self.incident_table(range(len(lines)))
-        return (
-            note
-            + self.incident_table(sorted(nearest[:OPEN_LINES]))
-            + _details(f"All {len(lines):,} lines of these minutes", whole)
-        )
+        shown_ones = words.open_lines(lines, OPEN_LINES)
+        parts = [note, self.incident_table(shown_ones)]
+        if len(shown_ones) < len(lines):
+            whole = self.incident_table(lines)
+            parts.append(_details(f"All {len(lines):,} lines of these minutes", whole))
+        parts += [self.traceback(line) for line in lines if line.folded]
+        return "".join(parts)
 
-    def incident_table(self, places: Sequence[int]) -> str:
-        cut = outline.cut_list(places, self.size.rows)
+    def traceback(self, line: IncidentLine) -> str:
+        cut = outline.cut_list(line.folded, self.size.rows, keep_last=True)
+        rows = [*cut.head, *([f"… {cut.left_out:,} lines …"] if cut.left_out else []), *cut.tail]
+        title = f"{len(line.folded):,} lines of a traceback, {words.moment(line)}"
+        body = "\n".join(self.text(row) for row in rows)
+        return _details(self.text(title), f"<pre>{body}</pre>")
+
+    def incident_table(self, lines: Sequence[IncidentLine]) -> str:
+        cut = outline.cut_list(lines, self.size.rows)
         rows = []
-        for place in cut.head:
-            line = self.report.incident[place]
+        for line in cut.head:
             side = f"{line.side}, {line.role}" if line.role else line.side
             role = ' class="proof"' if line.role == "proof" else ""
             time, says, text, where = words.INCIDENT_HEADS
@@ -279,6 +279,7 @@ class _Writer:
             title = words.device_title(device)
             parts.append(f"<h3>{self.text(title)}</h3>")
             parts.append(_table(title, words.FIGURE_HEADS, rows, numbers=True))
+            parts.append(f"<p>{self.text(words.reasons(device))}</p>")
         return "\n".join(parts)
 
     def questions(self) -> str:

@@ -52,6 +52,7 @@ def document(report: Report) -> dict[str, Any]:
                 "ref": line.ref,
                 "role": line.role,
                 "count": line.count,
+                **({"folded": list(line.folded)} if line.folded else {}),
             }
             for line in report.incident
         ],
@@ -68,6 +69,7 @@ def _telemetry(telemetry: Telemetry) -> dict[str, Any]:
         "end": _time(telemetry.end),
         "samples": telemetry.samples,
         "interval_s": telemetry.interval_s,
+        "pauses": [{"at": _time(at), "length_s": length} for at, length in telemetry.pauses],
         "devices": [_device(device) for device in telemetry.devices],
     }
 
@@ -77,6 +79,7 @@ def _device(device: DeviceTelemetry) -> dict[str, Any]:
         "device": device.device,
         "name": device.name,
         "slowdown_c": device.slowdown_c,
+        "clock_event_reasons": dict(device.reasons),
         "figures": [
             {
                 "name": figure.name,

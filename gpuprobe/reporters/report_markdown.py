@@ -11,13 +11,20 @@ from gpuprobe.diagnosis import Diagnosis, Evidence, Role, Verdict
 from gpuprobe.report.contents import IncidentLine, Report
 from gpuprobe.reporters import outline
 from gpuprobe.reporters import report_words as words
-from gpuprobe.reporters.markdown import MOST_CHARACTERS, Size, Writer, details, escape
+from gpuprobe.reporters.markdown import (
+    MOST_CHARACTERS,
+    Size,
+    Writer,
+    details,
+    escape,
+    fence,
+)
 from gpuprobe.reporters.plain import printable
 
 MARK: Final = "<!-- gpuprobe report: made for people; judge its .json or .zip again -->"
 """First line of the document, invisible; by it gpuprobe knows that this is no log."""
 
-OPEN_LINES: Final = 25
+OPEN_LINES: Final = 9
 """Lines of the incident that are shown without a click."""
 
 LEAST: Final = Size(3, 160, 1)
@@ -115,8 +122,11 @@ def _sections(report: Report, plots: Sequence[str]) -> Iterator[_Section]:
     yield _Section("facts", lambda w: w.facts(report), False)
     if report.incident:
         yield _Section("the last two minutes", lambda w: w.incident(report), False)
-        if len(report.incident) > OPEN_LINES:
+        if words.open_lines(report.incident, OPEN_LINES) != list(report.incident):
             yield _Section("all lines of them", lambda w: w.whole_incident(report), True)
+        for line in report.incident:
+            if line.folded:
+                yield _Section("tracebacks", _traceback(line), True)
     for role, evidence in outline.by_role(first):
         name = outline.ROLE_HEADINGS[role].lower()
         yield _Section(name, _quotes(role, evidence), role is not Role.PROOF)
@@ -138,6 +148,10 @@ def _sections(report: Report, plots: Sequence[str]) -> Iterator[_Section]:
         yield _Section("other hosts", _other_host(other), True)
     yield _Section("inputs", lambda w: "\n".join(w.inputs(report.diagnosis)), True)
     yield _Section("the foot", lambda w: w.foot(report), False)
+
+
+def _traceback(line: IncidentLine) -> Callable[[_Writer], str]:
+    return lambda writer: writer.traceback(line)
 
 
 def _quotes(role: Role, evidence: list[Evidence]) -> Callable[[_Writer], str]:
@@ -182,7 +196,7 @@ class _Writer(Writer):
         return f"\n### {words.FACTS}\n{self.table(('Fact', 'Value', 'From'), rows)}"
 
     def incident(self, report: Report) -> str:
-        shown = _open_lines(report.incident, min(OPEN_LINES, self.size.rows or OPEN_LINES))
+        shown = words.open_lines(report.incident, min(OPEN_LINES, self.size.rows or OPEN_LINES))
         text = f"\n### {words.INCIDENT}\n\n{self.text(words.clock_of(report))}\n"
         return text + self.table(words.INCIDENT_HEADS, [self.incident_row(line) for line in shown])
 
@@ -190,6 +204,13 @@ class _Writer(Writer):
         rows = [self.incident_row(line) for line in report.incident]
         title = f"All {len(rows):,} lines of these minutes"
         return details(title, self.table(words.INCIDENT_HEADS, rows))
+
+    def traceback(self, line: IncidentLine) -> str:
+        cut = outline.cut_list(line.folded, self.size.rows, keep_last=True)
+        lines = [*cut.head, *([f"… {cut.left_out:,} lines …"] if cut.left_out else []), *cut.tail]
+        title = f"{len(line.folded):,} lines of a traceback, {words.moment(line)}"
+        body = "\n".join(self.cut(printable(text)) for text in lines)
+        return details(escape(title), fence(body, "text"))
 
     @staticmethod
     def incident_row(line: IncidentLine) -> tuple[str, str, str, str]:
@@ -237,6 +258,7 @@ class _Writer(Writer):
             rows = [words.figure_cells(figure) for figure in device.figures]
             table = self.table(words.FIGURE_HEADS, rows)
             parts.append(f"\n**{self.text(words.device_title(device))}**\n{table}")
+            parts.append(f"\n{self.text(words.reasons(device))}")
         return "\n".join(parts)
 
     def plots(self, names: Sequence[str]) -> str:
@@ -256,14 +278,3 @@ class _Writer(Writer):
         lines = [self.text(note) for note in words.notes(report)]
         lines.append(escape(f"gpuprobe {__version__}{made}, {audience}"))
         return "\n" + "  \n".join(lines)
-
-
-def _open_lines(lines: Sequence[IncidentLine], limit: int) -> list[IncidentLine]:
-    """What is shown at once: lines that say something for the verdict, then the nearest ones."""
-    if len(lines) <= limit:
-        return list(lines)
-    order = {"proof": 0, "precursor": 1, "consequence": 2, "support": 3, "context": 4, "": 5}
-    places = sorted(
-        range(len(lines)), key=lambda n: (order.get(lines[n].role, 5), abs(lines[n].offset_s or 0))
-    )
-    return [lines[number] for number in sorted(places[:limit])]

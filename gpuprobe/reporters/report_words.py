@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC
 from typing import Final
 
 from gpuprobe.diagnosis import Kind, Verdict
-from gpuprobe.report.contents import IncidentLine, Question, Report
+from gpuprobe.report.contents import IncidentLine, Question, Report, plural
 from gpuprobe.report.telemetry_types import DeviceTelemetry, Figure
 
 FACTS: Final = "Facts"
@@ -49,8 +49,33 @@ def moment(line: IncidentLine) -> str:
             text = f"{int(text) / 1e6:.3f} s"
     if line.offset_s is None:
         return text
-    gap = f"{line.offset_s:+.1f} s".replace("-0.0 s", "0 s").replace("+0.0 s", "0 s")
+    close = abs(line.offset_s) < 1
+    gap = f"{line.offset_s:+.3f} s" if close else f"{line.offset_s:+.1f} s"
+    gap = "0 s" if abs(line.offset_s) < 0.0005 else gap
     return f"{text} ({gap})" if text else gap
+
+
+FEWEST_OPEN: Final = 5
+"""Lines of the incident that are shown at once where few say anything for the verdict."""
+
+
+def open_lines(lines: Sequence[IncidentLine], limit: int) -> list[IncidentLine]:
+    """What is shown at once: lines that say something for the verdict, kernel lines, tracebacks.
+
+    The nearest others fill up where these are few. All of them are shown where few would be hidden.
+    """
+    if len(lines) <= FEWEST_OPEN + 2:
+        return list(lines)
+    order = {"proof": 0, "precursor": 1, "support": 2, "consequence": 3, "context": 4}
+
+    def rank(number: int) -> tuple[int, float]:
+        line = lines[number]
+        telling = 5 if line.folded or line.side == "kernel" else 6
+        return order.get(line.role, telling), abs(line.offset_s or 0.0)
+
+    places = sorted(range(len(lines)), key=rank)
+    telling = sum(1 for number in places if rank(number)[0] < 6)
+    return [lines[number] for number in sorted(places[: max(FEWEST_OPEN, min(limit, telling))])]
 
 
 def where(line: IncidentLine) -> str:
@@ -98,7 +123,27 @@ def sampled(report: Report) -> str:
     text = f"{telemetry.samples:,} samples from {begin} to {end} UTC"
     if telemetry.interval_s:
         text += f", {telemetry.interval_s:g} s apart"
+    if telemetry.pauses:
+        longest = max(length for _, length in telemetry.pauses)
+        many = f"{plural(len(telemetry.pauses), 'pause')}, the longest {longest:.3g} s"
+        text += f", with {many}"
+    elif telemetry.interval_s:
+        text += " without a pause"
     return text + "."
+
+
+def reasons(device: DeviceTelemetry) -> str:
+    """For how much of the time which clock-event reason held, and which never did."""
+    if not device.reasons:
+        return "Clock-event reasons: not read."
+    held = [f"{name} {_percent(share)}" for name, share in device.reasons.items() if share > 0]
+    never = [name for name, share in device.reasons.items() if not share]
+    text = f"Clock-event reasons, share of the samples: {', '.join(held) or 'none'}"
+    return f"{text}; never: {', '.join(never)}." if never else f"{text}."
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share >= 0.01 else f"{100 * share:.2g} %"
 
 
 def device_title(device: DeviceTelemetry) -> str:

@@ -5,7 +5,8 @@ What proves it:
     down, containment or Link Down after which the device came back within a minute. Xid 32, 80,
     121, 159, 167, 173 and 176 are hints: likely at most. A GPU whose config space read all ones
     and answered again within a minute. AER counters in sysfs that rose while they were watched;
-    NVML's replays and bad packets alone are worth a possible.
+    NVML's replays and bad packets alone are worth a possible. A generation below the best in
+    every sample of a GPU that is at least half busy: likely.
 
 What is no proof:
     AER of a device that is not tied to a GPU (a disk, a network card) is context. A lower
@@ -28,6 +29,7 @@ from gpuprobe.events import (
     CountersSampled,
     DpcTriggered,
     Event,
+    GpuSampled,
     LinkStateReported,
     SlotChanged,
 )
@@ -36,6 +38,9 @@ from gpuprobe.rules import xids
 from gpuprobe.rules.absence import answered_again, came_back
 from gpuprobe.rules.base import Finding, Rule, certainty_of, gpu_name, moment, times, total
 from gpuprobe.timeline import Timeline
+
+BUSY = 50
+"""Utilisation, per cent, from which a GPU has no reason to lower its link."""
 
 FEW = 3
 """Corrected errors of one hop below this number are worth a possible only."""
@@ -89,6 +94,8 @@ def find(timeline: Timeline) -> Sequence[Finding]:
             found.append(finding)
     if not found:
         found.extend(_replays(timeline, risen))
+    if not found:
+        found.extend(_slow(timeline))
     if not found:
         found.extend(_narrow(timeline))
     return found
@@ -220,6 +227,41 @@ def _replays(timeline: Timeline, risen: dict[PciAddress, list[Rise]]) -> list[Fi
         )
         for rise in here:
             finding.cite(Role.PROOF, [rise.event], _rise_words(rise))
+        found.append(finding)
+    return found
+
+
+def _slow(timeline: Timeline) -> list[Finding]:
+    """Generations below what link and GPU can do in every busy sample: at idle that is normal."""
+    busy: dict[PciAddress, list[GpuSampled]] = defaultdict(list)
+    for sample in timeline.of(GpuSampled):
+        if sample.device is not None and sample.link_gen and (sample.util_percent or 0) >= BUSY:
+            busy[sample.device.slot].append(sample)
+    found = []
+    for gpu, samples in busy.items():
+        slow = [
+            link
+            for link in timeline.of(LinkStateReported)
+            if link.device is not None
+            and link.device.slot == gpu
+            and link.what == "sampled"
+            and link.width is None
+            and (link.speed_gts or 0) < (link.max_speed_gts or 0)
+        ]
+        if not slow or len(slow) < len(samples):
+            continue
+        finding = Finding(
+            kind=Kind.PCIE_LINK_ERRORS,
+            certainty=certainty_of(slow, Certainty.LIKELY),
+            summary=(
+                f"The link of {gpu_name(gpu)} runs at {slow[0].speed_gts:g} GT/s of "
+                f"{slow[0].max_speed_gts:g} GT/s while the GPU works"
+            ),
+            root=slow[0],
+            device=gpu,
+            background=True,
+        )
+        finding.cite(Role.PROOF, slow, "generation below the best while the GPU is busy")
         found.append(finding)
     return found
 

@@ -1,7 +1,7 @@
 """Watches the host beside the GPU: OOM kills of a cgroup, CPU heat, alarms of board sensors.
 
-Cost: three small reads a second, for OOM kills and free memory; all else every half minute. No
-permission needed.
+Cost: three small reads of open files every two seconds, for OOM kills and free memory; all else
+every half minute. No permission needed.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ from gpuprobe.sources.host_readings import (
     read_host,
     read_memory,
 )
+from gpuprobe.sources.kept_file import KeptFile
 from gpuprobe.sources.pci_tree import ROOT, read_text
 from gpuprobe.sources.threaded import Beat, ThreadedSource, Turn
 
 __all__ = ["HostReading", "HostSource", "read_host"]
 
-INTERVAL_S = 1.0
-SLOW_EVERY = 30
+INTERVAL_S = 2.0
+SLOW_EVERY = 15
 """Looks at the OOM kills between two full readings."""
 
 TOLD_PART = 0.05
@@ -79,7 +80,13 @@ class HostSource(ThreadedSource):
         self._cgroup = cgroup
         self._interval_s = interval_s
         self.latest: HostReading | None = None
-        self._groups: Known[str] | Unavailable | None = None
+        who = "self" if pid is None else str(pid)
+        self._groups_file = KeptFile(f"{root}/proc/{who}/cgroup")
+        self._groups = self._groups_file.read(4096)
+        self._memory_file = KeptFile(f"{root}/proc/meminfo")
+        self._kills_file = KeptFile("")
+        self._kills_of = ""
+        self._kills = b""
         self._told_bytes: int | None = None
 
     def available(self) -> Availability:
@@ -107,7 +114,8 @@ class HostSource(ThreadedSource):
         for key, path in files.items():
             text = read_text(self._root / path)
             if isinstance(text, Known) and text.value:
-                yield self._fact(key, text.value, path)
+                # What stands behind ` -- ` goes to init.
+                yield self._fact(key, text.value.partition(" -- ")[0], path)
                 if key == "kernel" and "microsoft" in text.value.lower():
                     yield self._fact("wsl", text.value, path)
         dmi = self._root / "sys/class/dmi/id"
@@ -139,9 +147,8 @@ class HostSource(ThreadedSource):
         Args:
             slow: Read everything and not the OOM kills alone.
         """
-        before, groups = self.latest, self._groups
-        self._groups = self._own_groups()
-        if before is not None and not slow and groups == self._groups and self._is_as(before):
+        before = self.latest
+        if before is not None and not slow and self._is_as(before):
             return
         now = read_host(self._root, pid=self._pid, cgroup=self._cgroup, slow=slow)
         if before is not None and not slow:
@@ -163,17 +170,34 @@ class HostSource(ThreadedSource):
 
     def _is_as(self, before: HostReading) -> bool:
         """The usual case at the least cost: nothing killed, and about as much memory free."""
-        group = before.cgroup.path
-        if group and read_oom_kills(Path(group)) != before.cgroup.oom_kills:
+        changed = False
+        if self._cgroup is None:
+            groups, self._groups = self._groups, self._groups_file.read(4096)
+            changed = groups != self._groups
+        if changed or self._killed(before):
             return False
-        return not self._is_told(read_memory(self._root), due=False)
+        available = _available(self._memory_file.read(512))
+        if available is None:
+            return not self._is_told(read_memory(self._root), due=False)
+        total, told = before.memory.total_bytes, self._told_bytes
+        if not isinstance(total, Known) or told is None:
+            return False
+        return abs(told - available) < TOLD_PART * total.value
 
-    def _own_groups(self) -> Known[str] | Unavailable | None:
-        """In which cgroups the watched process is; None where a cgroup is watched by its folder."""
-        if self._cgroup is not None:
-            return None
-        who = "self" if self._pid is None else str(self._pid)
-        return read_text(self._root / "proc" / who / "cgroup")
+    def _killed(self, before: HostReading) -> bool:
+        """Whether the OOM killer ended something in the cgroup since."""
+        path = before.cgroup.path
+        if not path:
+            return False
+        if path != self._kills_of:
+            name = "memory.events" if Path(path, "memory.events").exists() else "memory.oom_control"
+            self._kills_of, self._kills_file = path, KeptFile(f"{path}/{name}")
+            self._kills = b""
+        kills = self._kills_file.read(4096)
+        if kills == self._kills:
+            return False
+        self._kills = kills
+        return read_oom_kills(Path(path)) != before.cgroup.oom_kills
 
     def _is_told(self, memory: MemoryReading, *, due: bool) -> bool:
         """Whether so much memory went or came, or so much time, that it is told."""
@@ -252,6 +276,13 @@ class HostSource(ThreadedSource):
     def _sensor(self, sensor: SensorReading, words: str, what: str = "heat") -> Event:
         base = self._base(f"{_name(sensor)} {words}", sensor.path, device=sensor.device)
         return HostFaulted(**base, what=what)
+
+
+def _available(memory: bytes) -> int | None:
+    """Bytes that programs can still get, of the begin of /proc/meminfo."""
+    _, found, rest = memory.partition(b"MemAvailable:")
+    words = rest.split(None, 1)
+    return int(words[0]) * 1024 if found and words and words[0].isdigit() else None
 
 
 def _rise(before: Number, now: Number) -> int:

@@ -21,6 +21,7 @@ _CODE_FENCE = regex(
 
 _EXAMPLE = regex(
     r"(?:(?:For|An?|The|Typical|Common) )?(?:[Ee]xamples?|[Ss]ample|[Tt]ypical)\b[^.?!]{0,80}:\W*$|(?:It|This|They|These|A line|The line|The message)\b[^.?!]{0,60}\b(?:looks? like|reads?|prints?)\b[^.?!]{0,30}:\W*$"
+    r"|(?:When(?:ever)?|If|Look|Search|Check|Watch|Grep|You(?:'ll| may| will| might| can| should))\b[^.?!]{0,60}\b(?:such as|like(?: this| these)?)\W*$"
 )
 _OWN = regex(r"\b(?:I|[Mm]y|[Ww]e|[Oo]urs?|me|us|today|yesterday)\b")
 _LIST_KEY = regex(

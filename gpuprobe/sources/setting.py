@@ -83,6 +83,8 @@ _LOG_KEYS = frozenset(
 )
 
 _DATE_CELL = regex(r"\d{1,4}[/-]\w{2,3}[/-]\d{2,4}|\b\d\d:\d\d:\d\d|\b[A-Z][a-z]{2}-\d\d-\d{4}")
+_LABELLED = regex(r"^\s*\"[^\"]{1,400}\",\s*[A-Za-z][\w -]{0,30}$")
+"""A text and its label, as collections of examples hold them."""
 _MARKUP = regex(r"<(?:td|th|tr|li|dt|dd|code|option)\b[^>]*>", re.IGNORECASE)
 
 # --- People's sentences ----------------------------------------------------------------------
@@ -204,6 +206,8 @@ def _in_row_of_codes(record: Record, head: str) -> bool:
     if record.framed:
         return False
     for line in (RUNS.sub(" ", record.raw[:REACH]), RUNS.sub(" ", record.message[:REACH])):
+        if _LABELLED.match(line) and not _DATE_CELL.search(line):
+            return True
         row = CODE_ROW.match(line)
         if row and not _DATE_CELL.search(line) and not re.search(r"\bpid=", line):
             return True
@@ -252,7 +256,7 @@ def _is_json_pair(opened: str) -> bool:
 
 def _is_prose(record: Record, head: str, words: str, tail: str) -> bool:
     before = head.strip(_BARE_MARKS)
-    if _is_title(record, head):
+    if _is_title(record, head) and not _COMMAND.match(words.lstrip()):
         return True
     if _PERSON.search(before) or _FIRST_PERSON.search(tail[:200]) or _TELLING.search(before):
         return True

@@ -28,6 +28,7 @@ from gpuprobe.events import (
 from gpuprobe.identity import PciAddress
 from gpuprobe.reading import Known, Reason, Unavailable, value_or_none
 from gpuprobe.sources.base import Availability
+from gpuprobe.sources.kept_file import KeptFile
 from gpuprobe.sources.pci_readings import (
     AER_DEVICE,
     AER_ROOT,
@@ -53,7 +54,6 @@ from gpuprobe.sources.pci_tree import (
     is_gpu,
     look_once,
     path_to_root,
-    read_bytes,
 )
 from gpuprobe.sources.threaded import Beat, ThreadedSource, Turn
 
@@ -129,11 +129,13 @@ class _Sampled:
     """Link and counters of one function, as last reported.
 
     Attributes:
+        status: Whether it is awake.
         files: What is read each time; only when a byte of it changed, it is read anew in full.
         raw: What stood in them.
     """
 
-    files: tuple[str, ...]
+    status: KeptFile
+    files: tuple[KeptFile, ...] = ()
     raw: tuple[bytes, ...] = ()
     link: tuple[float | None, int | None] | None = None
     best: tuple[float | None, int | None] = (None, None)
@@ -221,7 +223,8 @@ class SysfsSource(ThreadedSource):
             yield from self._list(first=first)
         here = time.monotonic()
         for watched in list(self._watched.values()):
-            yield from self._test(watched, here)
+            if not self._as_before(watched):
+                yield from self._test(watched, here)
         if slow:
             yield from self._sample()
 
@@ -275,8 +278,6 @@ class SysfsSource(ThreadedSource):
     # --- presence -------------------------------------------------------------------------
 
     def _test(self, watched: _Watched, here: float) -> Iterator[Event]:
-        if self._as_before(watched):
-            return
         found = look_once(watched.address, self._root)
         if found.config == "all-ones":
             if watched.ones_since is None:
@@ -324,6 +325,8 @@ class SysfsSource(ThreadedSource):
     ) -> Iterator[Event]:
         address = watched.address
         if not found.directory:
+            if address in self._sampled:
+                self._sampled[address].files = ()  # what comes back may have others
             silent = watched.ones_since is not None
             text = f"{address} is gone from sysfs"
             text += f" while {watched.driver} was bound and it read all ones" if silent else ""
@@ -380,12 +383,14 @@ class SysfsSource(ThreadedSource):
     def _sample_one(self, address: PciAddress) -> Iterator[Event]:
         sampled = self._sampled.get(address)
         if sampled is None:
-            folder = device_path(address, self._root)
-            files = tuple(str(folder / name) for name in _SAMPLED_FILES)
-            sampled = self._sampled[address] = _Sampled(files)
-        if asleep(device_path(address, self._root)) is not None:
+            status = KeptFile(f"{device_path(address, self._root)}/power/runtime_status")
+            sampled = self._sampled[address] = _Sampled(status)
+        awake = sampled.status.read(16) == b"active\n"
+        if not awake and asleep(device_path(address, self._root)) is not None:
             return
-        raw = tuple(map(_raw, sampled.files))
+        if not sampled.files:
+            sampled.files = _kept(device_path(address, self._root))
+        raw = tuple([file.read(8192) for file in sampled.files])
         if raw == sampled.raw:
             return
         sampled.raw = raw
@@ -427,12 +432,10 @@ def _names(folder: Path) -> list[str]:
         return []
 
 
-def _raw(path: str) -> bytes:
-    """A file as it stands, or nothing: for telling whether it changed."""
-    try:
-        return read_bytes(path, 8192)
-    except OSError:
-        return b""
+def _kept(folder: Path) -> tuple[KeptFile, ...]:
+    """Those of the sampled files that a function has; most have no counters."""
+    names = [name for name in _SAMPLED_FILES if (folder / name).exists()]
+    return tuple(KeptFile(f"{folder}/{name}") for name in names)
 
 
 def _words(found: Presence) -> str:

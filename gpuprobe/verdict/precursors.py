@@ -10,28 +10,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from gpuprobe.derive import extent, window_before
+from gpuprobe.derive import extent
 from gpuprobe.diagnosis import Kind, RuledOut
 from gpuprobe.events import (
     AerReported,
     Event,
-    GpuSampled,
     PowerReported,
     ThermalReported,
 )
 from gpuprobe.rules.base import Finding
 from gpuprobe.rules.pcie_link_errors import link_rises
 from gpuprobe.timeline import SAME_MOMENT_S, Timeline
-from gpuprobe.verdict.sampled_window import View, length, none_seen
-
-LONGEST_S: Final = 120.0
-"""How far back a window reaches."""
-
-SHORTEST_S: Final = 2.0
-"""A window shorter than this carries no claim."""
-
-STALE_S: Final = 5.0
-"""Samples that ended longer than this before the loss was noticed say nothing about it."""
+from gpuprobe.verdict.sampled_window import View, length, none_seen, view_before
 
 RAMP_C: Final = 10.0
 """A core that got hotter by this much within the window was on its way."""
@@ -68,7 +58,7 @@ def before_loss(timeline: Timeline, finding: Finding) -> BeforeLoss:
     """Look at the samples right before a loss; empty for any other finding, or without samples."""
     if finding.kind is not Kind.DEVICE_LEFT_BUS or finding.device is None:
         return BeforeLoss()
-    view = _view(timeline, finding)
+    view = view_before(timeline, finding, finding.device)
     if view is None:
         return BeforeLoss()
     signs = [*_signs(view), *_counter_signs(timeline, finding, view)]
@@ -76,27 +66,6 @@ def before_loss(timeline: Timeline, finding: Finding) -> BeforeLoss:
     if signs or other:
         return BeforeLoss(signs=tuple(signs))
     return BeforeLoss(none_seen=none_seen(timeline, finding, view))
-
-
-def _view(timeline: Timeline, finding: Finding) -> View | None:
-    moment = timeline.at(finding.root)
-    if moment is None:
-        return None
-    placed = [
-        (at.timestamp(), sample)
-        for sample in timeline.of(GpuSampled)
-        if sample.device is not None
-        and sample.device.slot == finding.device
-        and not sample.lost
-        and (at := timeline.at(sample)) is not None
-    ]
-    placed.sort(key=lambda pair: pair[0])
-    times = [at for at, _ in placed]
-    window = window_before(times, moment.timestamp(), LONGEST_S)
-    if window is None or window.span_s < SHORTEST_S or window.ended_s > STALE_S:
-        return None
-    part = slice(window.start, window.stop)
-    return View([sample for _, sample in placed[part]], times[part], window)
 
 
 def _signs(view: View) -> Iterator[tuple[Event, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from gpuprobe.derive import window_before
 from gpuprobe.diagnosis import Kind, NotChecked, RuledOut
@@ -23,6 +24,7 @@ from gpuprobe.events import (
 from gpuprobe.rules.base import LOST_XID, Finding, total
 from gpuprobe.timeline import Timeline
 from gpuprobe.verdict.drivers import driver_of
+from gpuprobe.verdict.sampled_out import sampled_out
 
 APPLICATION_XIDS = frozenset({13, 31, 43, 69})
 
@@ -31,7 +33,18 @@ def ruled_out(timeline: Timeline, finding: Finding) -> Iterator[RuledOut]:
     """Causes that the inputs speak against. Each entry has a figure; without one there is none."""
     if finding.kind is not Kind.DEVICE_LEFT_BUS:
         yield from _not_a_loss(timeline, finding)
+        if finding.kind is not Kind.NO_FAULT:
+            yield from sampled_out(timeline, finding)
         return
+    # What moved on the way to a loss has rows of its own, and a scorecard.
+    told = [Kind.THERMAL, Kind.POWER, Kind.PCIE_LINK_ERRORS]
+    for row in _of_loss(timeline, finding):
+        told.append(Kind(row.kind))
+        yield row
+    yield from sampled_out(timeline, finding, *told)
+
+
+def _of_loss(timeline: Timeline, finding: Finding) -> Iterator[RuledOut]:
     samples = [
         event
         for event in timeline.of(GpuSampled)
@@ -147,25 +160,60 @@ def _engine_inputs(timeline: Timeline) -> str:
 
 
 def _not_a_loss(timeline: Timeline, finding: Finding) -> Iterator[RuledOut]:
-    """For any other answer: what the kernel log says about the bus."""
-    if finding.kind in (Kind.CANNOT_TELL, Kind.NO_FAULT) or not timeline.has_kernel_log():
+    """For any other answer: what the kernel log says of the bus, and whether the GPU is there."""
+    if finding.kind is Kind.NO_FAULT:
         return
-    if finding.kind is Kind.PCIE_LINK_ERRORS or driver_of(finding) is not None:
-        return
-    xids = list(timeline.of(XidReported))
-    if not xids:
-        yield RuledOut(
-            kind=Kind.DEVICE_LEFT_BUS,
-            why="the kernel log holds no Xid at all",
-            figures={"xids": 0, "source": _kernel_inputs(timeline)},
-        )
-    elif not any(event.code == LOST_XID for event in xids):
+    why, figures = [], {}
+    log = timeline.has_kernel_log() and driver_of(finding) is None
+    if log and finding.kind not in (Kind.CANNOT_TELL, Kind.PCIE_LINK_ERRORS):
+        xids = list(timeline.of(XidReported))
         codes = sorted({event.code for event in xids})
-        yield RuledOut(
-            kind=Kind.DEVICE_LEFT_BUS,
-            why="the kernel log holds Xids and none of them is a loss",
-            figures={"xid_79": 0, "xids_seen": codes, "source": _kernel_inputs(timeline)},
+        if LOST_XID in codes:
+            return
+        why.append(
+            "the kernel log holds Xids and none of them is a loss"
+            if xids
+            else "the kernel log holds no Xid at all"
         )
+        figures = {"xid_79": 0, "xids_seen": codes} if xids else {"xids": 0}
+        figures["source"] = _kernel_inputs(timeline)
+    there = _still_there(timeline, finding)
+    if there is not None:
+        words, more = there
+        why.append(words)
+        figures = {**more, **figures}
+    if why:
+        yield RuledOut(kind=Kind.DEVICE_LEFT_BUS, why="; ".join(why), figures=figures)
+
+
+def _still_there(timeline: Timeline, finding: Finding) -> tuple[str, dict[str, Any]] | None:
+    """Whether the GPU was looked for after the fault, and answered on the bus and to its driver."""
+    tests = [
+        (gap, test)
+        for test in timeline.of(PresenceTested)
+        if (finding.device is None or (test.device and test.device.slot == finding.device))
+        and (gap := timeline.seconds_between(finding.root, test)) is not None
+        and gap > 0
+    ]
+    if not tests or any(test.config != "answers" or not test.directory for _, test in tests):
+        return None
+    sampled = sum(
+        1
+        for sample in timeline.of(GpuSampled)
+        if not sample.lost
+        and (finding.device is None or (sample.device and sample.device.slot == finding.device))
+        and (timeline.seconds_between(finding.root, sample) or 0.0) > 0
+    )
+    if finding.kind is Kind.CANNOT_TELL and not sampled:
+        # The bus answers for a GPU that its driver has lost, too.
+        return None
+    gap, test = tests[-1]
+    words = f"its config space answered {gap:.1f} s after the fault"
+    figures = {"config_answered_after_s": round(gap, 1), "source": test.origin.input}
+    if sampled:
+        words += f", and its driver gave {sampled:,} samples after it"
+        figures["samples_after"] = sampled
+    return words, figures
 
 
 def not_checked(timeline: Timeline, finding: Finding | None) -> Iterator[NotChecked]:

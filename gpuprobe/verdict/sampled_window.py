@@ -7,11 +7,21 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
-from gpuprobe.derive import Extent, Window, extent
+from gpuprobe.derive import Extent, Window, extent, window_before
 from gpuprobe.diagnosis import RuledOut
 from gpuprobe.events import CountersSampled, GpuSampled, HostSampled
+from gpuprobe.identity import PciAddress
 from gpuprobe.rules.base import Finding
 from gpuprobe.timeline import Timeline
+
+LONGEST_S: Final = 120.0
+"""How far back a window reaches."""
+
+SHORTEST_S: Final = 2.0
+"""A window shorter than this carries no claim."""
+
+STALE_S: Final = 5.0
+"""Samples that ended longer than this before the fault was noticed say nothing about it."""
 
 HOST_EVERY_S: Final = 10.0
 """The host is sampled about this often: the last sample before the window still holds in it."""
@@ -40,6 +50,28 @@ class View:
             for at, sample in zip(self.times, self.samples, strict=True)
             if (found := value(sample)) is not None
         ]
+
+
+def view_before(timeline: Timeline, finding: Finding, device: PciAddress) -> View | None:
+    """The samples of a device right before a finding, or None where they carry no claim."""
+    moment = timeline.at(finding.root)
+    if moment is None:
+        return None
+    placed = [
+        (at.timestamp(), sample)
+        for sample in timeline.of(GpuSampled)
+        if sample.device is not None
+        and sample.device.slot == device
+        and not sample.lost
+        and (at := timeline.at(sample)) is not None
+    ]
+    placed.sort(key=lambda pair: pair[0])
+    times = [at for at, _ in placed]
+    window = window_before(times, moment.timestamp(), LONGEST_S)
+    if window is None or window.span_s < SHORTEST_S or window.ended_s > STALE_S:
+        return None
+    part = slice(window.start, window.stop)
+    return View([sample for _, sample in placed[part]], times[part], window)
 
 
 def none_seen(timeline: Timeline, finding: Finding, view: View) -> RuledOut:

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuprobe.cli.report_end import last_words
+from gpuprobe import diagnose
+from gpuprobe.cli.report_end import last_words, write_verdict
 from gpuprobe.testing.nvml import FakeNvml, why_unavailable
 from tests.live.nvml_bench import ONE
 from tests.report.report_bench import LEFT_THE_BUS, recorded
@@ -52,6 +53,35 @@ def test_the_suffix_says_the_form(tmp_path: Path, suffix: str) -> None:
         out.name,
         f"{out.name}.redaction.txt",
     ]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "begins"), [("md", b"<!--"), ("html", b"<!doctype"), ("json", b"{"), ("zip", b"PK")]
+)
+def test_a_verdict_alone_has_every_form(tmp_path: Path, suffix: str, begins: bytes) -> None:
+    """A run that was not recorded gets the report its suffix asks for, redacted, of its verdict."""
+    out = tmp_path / f"report.{suffix}"
+
+    assert write_verdict(diagnose(LEFT_THE_BUS), out) is None
+    assert out.read_bytes().lower().startswith(begins.lower())
+    assert b"lathe" not in out.read_bytes()
+
+
+def test_a_verdict_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    """Whatever fails is a sentence: the run ends as its engine did."""
+    said = write_verdict(diagnose(LEFT_THE_BUS), tmp_path / "gone" / "report.md")
+
+    assert said is not None
+    assert said.startswith("no report: ")
+
+
+def test_run_refuses_a_form_that_is_none() -> None:
+    """It is said before the engine starts, not after a night."""
+    done = run("run", "--report", "report.pdf", "--", "echo", "started")
+
+    assert done.returncode == 2
+    assert "a report is made as .md, .html, .json or .zip" in done.stderr
+    assert "started" not in done.stdout
 
 
 def test_who_it_is_for_decides_what_stays() -> None:

@@ -16,7 +16,7 @@ from gpuprobe.testing.nvml import FakeNvml
 
 ONE = PciAddress.parse("0000:04:00.0")
 TWO = PciAddress.parse("0000:05:00.0")
-GROUPS = ("fast", "calm", "slow", "rare", "once", "library", "event")
+GROUPS = ("fast", "calm", "slow", "users", "rare", "seldom", "once", "library", "event")
 FAST = dict.fromkeys(GROUPS, 0.5)
 """Deadlines short enough for a test."""
 

@@ -708,7 +708,7 @@ def test_processes_are_listed_when_they_change(fake: FakeNvml) -> None:
         events += gather(probe, 2.5)
         assert [listed.pids for listed in of(ProcessesListed, events, ONE)] == [(4711,)]
         assert [listed.pids for listed in of(ProcessesListed, events, TWO)] == [()]
-        fake.set(ONE, process=4712)
+        fake.set(ONE, process=4712, memory_used_bytes=1 << 30)
         (again,) = of(ProcessesListed, collect(probe, lambda e: of(ProcessesListed, e)))
 
     assert (again.device, again.pids) == (ONE, (4712,))

@@ -19,6 +19,7 @@ SCRIPT = """
 import json, pynvml
 from gpuprobe.live.nvml_calls import CALLS
 from gpuprobe.live.nvml_quick import GROUPS, quick, quick_samples
+from gpuprobe.live.wire import SAMPLE
 
 def told(ask, *arguments):
     try:
@@ -45,7 +46,7 @@ for call in CALLS:
         binding, told(ask, handle, *arguments), told(ask, handle, *arguments)
     ]
 try:
-    samples = [list(pair) for pair in quick_samples(pynvml)(handle, 0, 0)]
+    samples = [list(pair) for pair in SAMPLE.iter_unpack(quick_samples(pynvml)(handle, 0, 0))]
 except pynvml.NVMLError as error:
     samples = error.value
 print(json.dumps([found, samples]))

@@ -69,10 +69,10 @@ def test_whatever_the_input_it_fits_an_issue(tmp_path: Path) -> None:
     line = IncidentLine(None, "x", 1.0, "engine", "", "engine.log", 1)
     many = tuple(replace(line, text=f"{n} " + "|" * 400, line=n) for n in range(2000))
     verdict = report.diagnosis.verdicts[0]
-    evidence = verdict.evidence * 500
-    checks = tuple(replace(row, how="y" * 5000) for row in verdict.not_checked * 300)
+    evidence = verdict.evidence * 100
+    checks = tuple(replace(row, how="y" * 5000) for row in verdict.not_checked * 60)
     huge = replace(verdict, evidence=evidence, not_checked=checks, summary="s" * 9000)
-    found = replace(report.diagnosis, verdicts=(huge,) * 30)
+    found = replace(report.diagnosis, verdicts=(huge,) * 10)
 
     text = as_markdown(replace(report, incident=many, diagnosis=found))
 

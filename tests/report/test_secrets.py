@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import gpuprobe
+from gpuprobe import secret_words
 from gpuprobe.diagnosis import Diagnosis, Evidence, Input, Kind, Role, Verdict
 from gpuprobe.reporters import identifying, secret_shapes, spelled
 from gpuprobe.reporters.base import Reporter
@@ -190,7 +191,7 @@ def test_no_pattern_is_slow_on_what_is_made_for_it(seed) -> None:
     """200 kB of any of these take each pattern some 0.05 s; what grows faster takes far longer."""
     text = (seed * (200_000 // len(seed) + 1))[:200_000]
     slow = []
-    for module in (identifying, secret_shapes, spelled):
+    for module in (identifying, secret_shapes, secret_words, spelled):
         for name, value in vars(module).items():
             if name == "_NO_RANDOM":
                 continue  # never asked about more than 200 letters

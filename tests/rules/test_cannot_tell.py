@@ -71,3 +71,11 @@ def test_what_another_finding_explains_is_not_told_twice() -> None:
 def test_quiet_text_gives_nothing() -> None:
     """A healthy log has no finding."""
     assert findings(KIND, "INFO:     Application startup complete.\nINFO: 200 OK\n") == []
+
+
+def test_a_task_of_the_driver_that_hangs_is_a_failure_without_a_cause() -> None:
+    """A hung nvidia-smi is told, and is no loss; another program's hang is the host's."""
+    hung = "[ 8110.110101] INFO: task {}:4411 blocked for more than 122 seconds.\n"
+
+    assert kinds(hung.format("nvidia-smi")) == [Kind.CANNOT_TELL]
+    assert kinds(hung.format("btrfs-cleaner")) == [Kind.NO_FAULT]

@@ -234,3 +234,12 @@ def test_what_was_not_seen_is_listed_with_the_way_to_see_it() -> None:
     assert "setpci -s 0000:27:00.0" in text
     assert "lspci -vvv -s 0000:27:00.0" in text
     assert "the kernel log" not in text
+
+
+def test_a_vendor_id_of_all_ones_is_a_config_space_that_does_not_answer() -> None:
+    """The output of setpci that the report asks for is understood; a vendor's id is no loss."""
+    asked = "[    8.000000] nvidia 0000:1a:00.0: enabling device (0140 -> 0142)\n$ sudo setpci -s 0000:1a:00.0 VENDOR_ID\n"
+
+    verdict = first(asked + "ffff\n")
+    assert (verdict.kind, verdict.certainty) == (Kind.DEVICE_LEFT_BUS, Certainty.LIKELY)
+    assert kinds(asked + "10de\n") == [Kind.NO_FAULT]

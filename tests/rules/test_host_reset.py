@@ -61,3 +61,11 @@ def test_after_a_loss_it_is_a_consequence() -> None:
 def test_two_clean_boots_are_quiet() -> None:
     """Boots without an unclean sign are nothing."""
     assert findings(KIND, "".join(line + "\n" for line in CUT.splitlines()[:5])) == []
+
+
+def test_lines_without_words_above_a_journal_s_mark_are_a_boot_of_their_own() -> None:
+    """A program's lines above `-- Boot` belong to the boot that was cut off."""
+    text = "".join(f"Jan 05 11:00:0{n} box app[9]: step {n}\n" for n in range(5))
+    verdict = only(text + CUT[CUT.index("-- Boot 9999") :])
+
+    assert (verdict.kind, verdict.certainty) == (KIND, Certainty.LIKELY)

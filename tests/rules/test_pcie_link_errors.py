@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from _judging import findings, first, kinds, only, pci
 
 from gpuprobe.diagnosis import Certainty, Kind
@@ -108,3 +109,28 @@ def test_a_surprise_down_after_which_the_link_was_reset_is_link_trouble() -> Non
 
     assert kinds(text)[0] is Kind.DEVICE_LEFT_BUS
     assert kinds(text + reset) == [KIND]
+
+
+BUSY_HEADER = "index, pci.bus_id, pcie.link.gen.current, pcie.link.gen.max, utilization.gpu [%]\n"
+
+
+def test_a_low_generation_while_the_gpu_is_busy_is_likely() -> None:
+    """Generation 1 of 4 at 97 % utilisation names both speeds."""
+    verdict = only(BUSY_HEADER + "0, 00000000:27:00.0, 1, 4, 97 %\n")
+
+    assert (verdict.kind, verdict.certainty) == (KIND, Certainty.LIKELY)
+    assert "2.5 GT/s of 16 GT/s" in verdict.summary
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "0, 00000000:27:00.0, 1, 4, 0 %\n",
+        "0, 00000000:27:00.0, 4, 4, 97 %\n",
+        "0, 00000000:27:00.0, 1, 4, 97 %\n0, 00000000:27:00.0, 4, 4, 99 %\n",
+    ],
+    ids=["idle", "full speed", "on its way up"],
+)
+def test_a_generation_that_rises_with_the_load_is_healthy(rows: str) -> None:
+    """Idle, full speed, and one low sample at the start of the load give no verdict."""
+    assert kinds(BUSY_HEADER + rows) == [Kind.NO_FAULT]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -30,6 +31,10 @@ from gpuprobe.sources.follow_unit import UnitFollower
 from gpuprobe.sources.following import Follower
 
 CUDA = "RuntimeError: CUDA error: unspecified launch failure"
+
+
+def no_pidfd(pid: int) -> int:
+    raise OSError(errno.ENOSYS, "Function not implemented")
 
 
 class Followed:
@@ -180,8 +185,12 @@ def test_the_end_of_a_process(number: int, follow: Callable[..., Followed]) -> N
         assert seen.has(ProcessCrashed) == (number == signal.SIGSEGV)
 
 
-def test_a_number_that_was_given_to_another_process(tmp_path: Path) -> None:
+def test_a_number_that_was_given_to_another_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Another start time under the same number is the end of the one that was followed."""
+    # As where the kernel has no descriptors of processes: /proc is all there is to look at.
+    monkeypatch.setattr("os.pidfd_open", no_pidfd, raising=False)
     folder = tmp_path / str(os.getpid())
     folder.mkdir()
     stat = f"{os.getpid()} (a b) c) S " + " ".join(["0"] * 18)

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 from _texts import DMESG, ISSUE, SHELL, SMI, TRACEBACK, XID
 
-from gpuprobe.sources.lines_around import in_command, in_fence_of_code, in_patch, looks_pasted
+from gpuprobe.sources.lines_around import (
+    in_command,
+    in_fence_of_code,
+    in_patch,
+    in_printed_list,
+    looks_pasted,
+    shown_as_example,
+)
 
 
 @pytest.mark.parametrize(
@@ -60,3 +67,27 @@ def test_a_fence_named_after_a_language_holds_code() -> None:
     assert in_fence_of_code(["    participant J", "```mermaid"])
     assert not in_fence_of_code(["words", "```text"])
     assert not in_fence_of_code(["words", "```", "x = 1", "```python"])
+
+
+@pytest.mark.parametrize(
+    "above",
+    ["Example of a GPU that was lost:", "For example:", "A typical message looks like this:", "> Sample output:", "When it sees a line such as"],
+)  # fmt: skip
+def test_what_documentation_shows_is_an_example(above: str) -> None:
+    """The sentence right above says so, blank lines between do not matter."""
+    assert shown_as_example(["", "```", above, "# Guide"])
+
+
+@pytest.mark.parametrize(
+    "above",
+    ["Here is an example of my log from today:", "The GPU is gone. Output:", "dmesg then has lines like", "When I run it I see lines like", "[  12.100000] usb 1-1: example: x"],
+)  # fmt: skip
+def test_what_a_reporter_shows_is_none(above: str) -> None:
+    """A reporter's own example is his log, and a log's line above is no introduction."""
+    assert not shown_as_example([above])
+
+
+def test_strings_of_a_list_that_a_tool_printed() -> None:
+    """Ansible's output is data; a list in a program is not."""
+    assert in_printed_list(['  "a",', '    "dmesg.stdout_lines": [', "ok: [gpu03] => {"])
+    assert not in_printed_list(['  "a",', "SAMPLES = ["])

@@ -183,6 +183,7 @@ def test_title_of_a_text_is_prose() -> None:
         (f"| `79` | {LOST} |", LOST),
         (f"79,{LOST},critical", LOST),
         (f'79;"{LOST}";x', LOST),
+        (f'"NVRM: Xid (PCI:0000:3b:00): 79, pid=12, {LOST}",hardware', LOST),
         (f"  expr: count_over_time({{job=\"kern\"}} |= \"{LOST}\" [5m])", LOST),
         (f"  pattern: {LOST}", LOST),
         (f'  matcher="{LOST}"', LOST),

@@ -83,7 +83,8 @@ def _when(fields: Mapping[str, object]) -> tuple[bool, Stamp | None]:
         if isinstance(value, str):
             return True, iso_stamp(value, raw=value[:80])
         if isinstance(value, (int, float)) and not isinstance(value, bool):
-            seconds = float(value)
+            # Nothing later is a time: 1e999 is infinite, and a thousandth of it as well.
+            seconds = float(value) if value < 1e24 else 0.0
             while seconds > 1e11:  # milli-, micro- or nanoseconds
                 seconds /= 1000.0
             stamp = epoch_stamp(str(value), seconds, "000") if seconds > 1e8 else None

@@ -18,6 +18,11 @@ _GREP_NUMBER = regex(r"\d{1,9}[:-](?=\D|\d{4}[-/])")
 _TABLE = regex(r"\s*[|│┃] ?(?=\S)")
 _CODE = regex(r"\s*(?:`{1,3})(?=[^`\s])")
 
+# pdsh, clush and loops over ssh: the node's name before a line that has its own stamp.
+_NODE = regex(
+    r"[\w.-]{1,63}: (?=\[ *\d+\.\d{3,6}\] |\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d|[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d |\d{4}-\d\d-\d\dT\d\d:)"
+)
+
 
 def _mark(pattern: re.Pattern[str]) -> Framing:
     def peel(text: str) -> Peeled | None:
@@ -35,6 +40,7 @@ _STARTS = {
     _GREP: "0123456789",
     _TABLE: "|│┃",
     _CODE: "`",
+    _NODE: "",
 }
 
 
@@ -52,6 +58,7 @@ FRAMINGS = (
     _mark(_TABLE),
     _mark(_CODE),
     _mark(_GREP),
+    _mark(_NODE),
     Framing("grep-file", "/", _grep_file, outermost=True),
     Framing("grep-file", "", _grep_file, outermost=True),
 )

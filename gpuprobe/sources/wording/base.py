@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from gpuprobe.events import Event
 from gpuprobe.sources.record import Window
+
+_NO_NUMBER = 1 << 64
+"""No driver and no kernel writes a number of this size: what has one is no message of theirs."""
 
 Reading = Event | Iterable[Event] | None
 """What a pattern's `read` may give: nothing, one event or several."""
@@ -69,12 +73,27 @@ class Family:
                 continue
             found = False
             for match in pattern.regex.finditer(text):
-                reading = pattern.read(match, window)
-                if reading is None:
-                    continue
-                events = (reading,) if isinstance(reading, Event) else reading
-                for event in events:
+                for event in _events(pattern, match, window):
                     found = True
                     yield pattern, match, event
             if found:
                 return
+
+
+def _events(pattern: Pattern, match: re.Match[str], window: Window) -> Sequence[Event]:
+    """What a match says; nothing where its figures are none that can be."""
+    try:
+        reading = pattern.read(match, window)
+        if reading is None:
+            return ()
+        found = (reading,) if isinstance(reading, Event) else tuple(reading)
+    except (ValueError, OverflowError):
+        # Thousands of digits, or a figure beyond all floats: somebody made the line up.
+        return ()
+    return [event for event in found if all(map(_can_be, vars(event).values()))]
+
+
+def _can_be(value: object) -> bool:
+    if type(value) is int:
+        return -_NO_NUMBER < value < _NO_NUMBER
+    return not (type(value) is float and math.isinf(value))

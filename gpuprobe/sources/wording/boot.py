@@ -72,7 +72,7 @@ def _read_reset_reason(match: re.Match[str], window: Window) -> Reading:
     return UncleanEndFound(**window.base(), what="reset-reason", detail=match["detail"].strip())
 
 
-_UNSAFE = regex(r"[Uu]nsafe[ _][Ss]hutdowns\s*:\s*(?P<n>[\d,.]+)")
+_UNSAFE = regex(r"[Uu]nsafe[ _][Ss]hutdowns\s*:\s*(?P<n>\d[\d,.]{0,30})")
 
 
 def _read_unsafe(match: re.Match[str], window: Window) -> Reading:

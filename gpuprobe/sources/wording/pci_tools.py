@@ -106,6 +106,11 @@ def _read_runtime_status(match: re.Match[str], window: Window) -> Reading:
     return DeviceChanged(**window.base(match["bdf"]), what="suspended")
 
 
+def _read_vendor(match: re.Match[str], window: Window) -> Reading:
+    """The vendor id that somebody asked a device for, with the answer's line behind it."""
+    return ConfigSpaceUnreadable(**window.base(match["bdf"] or match["named"]), how="all-ones")
+
+
 def _read_config_dump(match: re.Match[str], window: Window) -> Reading:
     device, _ = _lspci_device(window)
     if device is None:
@@ -271,6 +276,25 @@ PATTERNS: tuple[Pattern, ...] = (
         examples=("/sys/bus/pci/devices/0000:65:00.0/power/runtime_status:suspended",),
         near=("/sys/bus/pci/devices/0000:65:00.0/power/runtime_status:active",),
         source="Linux, Documentation/ABI/testing/sysfs-devices-power",
+    ),
+    Pattern(
+        id="vendor-all-ones",
+        needles=("VENDOR_ID", "/vendor", " 0.w", " 0.l", " 00.w", " 00.l"),
+        regex=regex(
+            rf"(?:\bsetpci -s (?P<bdf>{BDF}) (?i:VENDOR_ID(?:\.w)?|0{{1,2}}\.[wl])\s+ffff(?:ffff)?"
+            rf"|/(?P<named>{BDF})/vendor\s*[:= ]\s*0xffff)(?!\w)"
+        ),
+        read=_read_vendor,
+        examples=(
+            "$ sudo setpci -s 65:00.0 VENDOR_ID ffff",
+            "/sys/bus/pci/devices/0000:65:00.0/vendor:0xffff",
+        ),
+        near=(
+            "$ sudo setpci -s 65:00.0 VENDOR_ID\n10de",
+            "/sys/bus/pci/devices/0000:65:00.0/vendor:0x10de",
+            "setpci -s 65:00.0 VENDOR_ID; before a reboot, ffff is no answer",
+        ),
+        source="pciutils, setpci(8); Linux, drivers/pci/pci-sysfs.c",
     ),
     Pattern(
         id="config-all-ones",

@@ -26,7 +26,7 @@ from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Record, Window
 from gpuprobe.sources.wording.base import Family, Pattern, Reading
 
-_SPEED_GTS = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}
+SPEED_GTS = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}
 """Transfer rate of a PCIe generation, GT/s per lane."""
 
 _HEADING = regex(
@@ -102,9 +102,9 @@ def _read_link(match: re.Match[str], window: Window) -> Reading:
         return None
     return LinkStateReported(
         what="sampled",
-        speed_gts=_SPEED_GTS.get(int(current)) if current else None,
+        speed_gts=SPEED_GTS.get(int(current)) if current else None,
         width=int(width) if width is not None else None,
-        max_speed_gts=_SPEED_GTS.get(int(best)) if best else None,
+        max_speed_gts=SPEED_GTS.get(int(best)) if best else None,
         max_width=int(best_width) if best_width is not None else None,
         **window.base(_device(window)),
     )

@@ -22,6 +22,7 @@ from gpuprobe.events import (
     GpuLostReported,
     GpuMemoryCounted,
     GpuSampled,
+    LinkStateReported,
     NvmlReturned,
     PowerReported,
     ThermalReported,
@@ -29,6 +30,7 @@ from gpuprobe.events import (
 from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Record, Window
 from gpuprobe.sources.wording.base import Family, Pattern, Reading
+from gpuprobe.sources.wording.smi_report import SPEED_GTS
 
 BRAKE = 0x80
 """Clocks-event bit: an external power brake slows the GPU down."""
@@ -52,6 +54,7 @@ _COLUMNS = {
     "utilization.gpu": "util_percent",
     "pcie.link.gen.current": "link_gen",
     "pcie.link.gen.gpucurrent": "link_gen",
+    "pcie.link.gen.max": "link_gen_max",
     "pcie.link.width.current": "link_width",
     "clocks_throttle_reasons.active": "clocks_event_reasons",
     "clocks_event_reasons.active": "clocks_event_reasons",
@@ -59,6 +62,9 @@ _COLUMNS = {
     "name": "name",
     "uuid": "uuid",
 }
+BUSY = 50
+"""Utilisation, per cent, from which a GPU has no reason to lower its link."""
+
 _KNOWN_HEADER = regex(
     r"(?:power\.|temperature\.|clocks|utilization\.|pci|timestamp|index|name|uuid|memory\.|fan\.|ecc\.)"
 )
@@ -185,12 +191,27 @@ def _read_row(match: re.Match[str], window: Window) -> Iterator[Event]:
     if row.address and (row.name or row.uuid or row.index is not None):
         yield DeviceIdentified(name=row.name, uuid=row.uuid, index=row.index, is_gpu=True, **base)
     yield _sampled(row, base)
+    if slow := _slow_link(row, base):
+        yield slow
     mask = int(row.values.get("clocks_event_reasons", 0))
     power, limit = row.values.get("power_w"), row.values.get("limit_w")
     if mask & BRAKE:
         yield PowerReported(what="brake", power_w=power, limit_w=limit, **base)
     if mask & HW_THERMAL:
         yield ThermalReported(what="slowdown", temp_c=row.values.get("temp_c"), **base)
+
+
+def _slow_link(row: _Row, base: dict[str, Any]) -> LinkStateReported | None:
+    """The link of a busy GPU that runs below its best generation; at idle that is saving power."""
+    now, best = row.values.get("link_gen"), row.values.get("link_gen_max")
+    if now is None or best is None or now >= best or row.values.get("util_percent", 0) < BUSY:
+        return None
+    return LinkStateReported(
+        what="sampled",
+        speed_gts=SPEED_GTS.get(int(now)),
+        max_speed_gts=SPEED_GTS.get(int(best)),
+        **base,
+    )
 
 
 def _read_lost_row(match: re.Match[str], window: Window) -> Iterator[Event]:

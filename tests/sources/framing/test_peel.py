@@ -65,6 +65,8 @@ KERNEL = [
     ("1042:Sep  2 07:44:58 ox kernel: ", "journal-short", "ox", "kernel", ["Sep  2 07:44:58"], True, True),
     ("1042:2026-09-02T07:44:58+0200 ox kernel: ", "journal-short-iso", "ox", "kernel", ["2026-09-02T07:44:58+0200"], True, True),
     ("/var/log/kern.log:1042:Sep  2 07:44:58 ox kernel: ", "journal-short", "ox", "kernel", ["Sep  2 07:44:58"], True, True),
+    ("gpu-07: [  98.037735] ", "dmesg", None, None, ["[  98.037735]"], True, True),
+    ("gpu-07: Sep  2 07:44:58 ox kernel: ", "journal-short", "ox", "kernel", ["Sep  2 07:44:58"], True, True),
     ("kern.log.1:Sep  2 07:44:58 ox kernel: ", "journal-short", "ox", "kernel", ["Sep  2 07:44:58"], True, True),
     ("[2026-09-02 07:44:58.190] [  98.037735] ", "dmesg", None, None, ["2026-09-02 07:44:58.190", "[  98.037735]"], True, False),
     ("2026-09-02T07:44:58.123456789Z stdout F [  98.037735] ", "dmesg", None, None, ["2026-09-02T07:44:58.123456789Z", "[  98.037735]"], True, False),
@@ -85,6 +87,7 @@ PROGRAM = [
     ("[2026-09-02|07:44:58|FrontendAPI] ERROR    ", None, None, ["2026-09-02|07:44:58"]),
     ("[2026-09-02 07:44:58 TP0] ", None, None, ["2026-09-02 07:44:58"]),
     ("2026/09/02 07:44:58 ", None, None, ["2026/09/02 07:44:58"]),
+    ("2026.09.02:07:44:58.581: ", None, None, ["2026.09.02:07:44:58.581"]),
     ("Sep  2 07:44:58 ox vllm[2201]: 2026-09-02 07:44:58,123 - INFO - ", "vllm", 2201, ["Sep  2 07:44:58", "2026-09-02 07:44:58,123"]),
 ]  # fmt: skip
 
