@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types docs bench clean
+.PHONY: help demo test lint types docs bench fuzz mutants clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,13 @@ docs: $(STAMP) ## Make the generated pages anew
 
 bench: $(STAMP) ## Measure speed and memory on this machine
 	$(BIN)/python -m benchmarks
+
+fuzz: $(STAMP) ## Fuzz each target for SECONDS=5; finds are in fuzz-findings/
+	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(BIN)/pip install --quiet -e '.[fuzz]'
+	$(BIN)/python -m fuzz --seconds $(or $(SECONDS),5) --jobs 2
+
+mutants: $(STAMP) ## Do the tests notice when a rule is wrong?
+	$(BIN)/python -m fuzz.mutants
 
 clean: ## Remove the virtual environment and all caches
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

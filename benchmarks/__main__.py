@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from benchmarks import scan, startup
+from benchmarks import others, scan, startup
 from benchmarks.table import circumstances, markdown
 
 _INTRODUCTION = """# Benchmarks
@@ -21,11 +21,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--size", type=int, default=1024, metavar="MIB", help="of the large logs")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each command")
+    names = ("startup", "scan", *(part.name for part in others.PARTS))
+    parser.add_argument(
+        "--parts", default=",".join(names), help=f"with commas; all by default: {', '.join(names)}"
+    )
     parser.add_argument("--write", type=Path, metavar="PAGE", help="also write this page")
     arguments = parser.parse_args()
-    rows = [*startup.run(max(arguments.rounds, 5)), *scan.run(arguments.size, arguments.rounds)]
-    text = f"{circumstances()}\n{markdown(rows)}"
-    print(text)
+    chosen = frozenset(arguments.parts.split(","))
+    if unknown := sorted(chosen - set(names)):
+        parser.error(f"no part {', '.join(unknown)}")
+    rows = [*startup.run(max(arguments.rounds, 5))] if "startup" in chosen else []
+    rows += scan.run(arguments.size, arguments.rounds) if "scan" in chosen else []
+    sections = [circumstances(), *((markdown(rows),) if rows else ())]
+    print("\n".join(sections), flush=True)
+    for section in others.run(chosen):
+        print(section, flush=True)
+        sections.append(section)
+    text = "\n".join(sections)
     if arguments.write:
         arguments.write.parent.mkdir(parents=True, exist_ok=True)
         arguments.write.write_text(f"{_INTRODUCTION}\n{text}", encoding="utf-8")

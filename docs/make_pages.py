@@ -6,7 +6,9 @@ Run by `make docs`. `tests/test_docs_pages.py` fails when a committed page is no
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpuprobe import catalog
 from gpuprobe.catalog.advice import Step, folklore_entries, steps, tag_meanings
@@ -14,6 +16,9 @@ from gpuprobe.catalog.causes import cause_rules, cause_texts
 from gpuprobe.diagnosis import Kind
 from gpuprobe.explanations import rule_page
 from gpuprobe.live import nvml_calls as nvml
+
+if TYPE_CHECKING:
+    from gpuprobe.report.gathering import Gathered
 
 DOCS = Path(__file__).parent
 GENERATED = "<!-- Written by docs/make_pages.py; change the source, then run `make docs`. -->"
@@ -28,24 +33,85 @@ def pages() -> dict[str, str]:
     found["catalogue/aer.md"] = aer()
     found["catalogue/advice.md"] = advice()
     found["nvml-calls.md"] = nvml_calls()
-    found["report-example.md"] = report_example()
+    found["gallery.md"] = gallery()
     return found
 
 
-def report_example() -> str:
-    """The report of the saved incident in examples/, as an issue would show it."""
-    from dataclasses import replace
+GALLERY = (
+    (
+        "left-the-bus",
+        "A GPU that left the bus",
+        "An engine's log and the kernel's, nothing else: no samples, so the report says what was "
+        "not seen. The incident is made up, in the form of real ones.",
+        "",
+    ),
+    (
+        "h200-assert.gpuprobe",
+        "A program's own fault on an H200",
+        "Recorded by `gpuprobe run` on the real card: 25 seconds of matrix products, then an index "
+        "that is out of bounds. Host name, boot line, serial and UUID are taken out or replaced.",
+        "gallery-h200-assert.png",
+    ),
+)
+"""Inputs below examples/, their headings, what to know, and the picture of their plots."""
+
+
+def gallery() -> str:
+    """The reports of the incidents in examples/, as an issue would show them."""
+    lines = ["# What a report looks like", ""]
+    lines += ["Two reports as GitHub shows them, made from what lies in `examples/`.", ""]
+    for name, heading, about, picture in GALLERY:
+        command = f"gpuprobe report examples/{name} -o report"
+        lines += [f"## {heading}", "", about, "", "```sh", f"{command}.md"]
+        lines += [f"{command}.html   # one page with plots that zoom", "```", ""]
+        body = _report_of(name).split("\n")[1:]
+        lines += [_deeper(line) for line in body]
+        if picture:
+            lines += [f"![Power, temperature, clocks and what held them down]({picture})", ""]
+    return _page(lines)
+
+
+def _deeper(line: str) -> str:
+    return f"#{line}" if line.startswith(("## ", "### ")) else line
+
+
+def _gathered(name: str) -> Gathered:
+    from gpuprobe.report.gathering import gather
+
+    return gather([DOCS.resolve().parent / "examples" / name])
+
+
+def _report_of(name: str) -> str:
+    """One report as Markdown; the time at which it was made would change the page each time."""
     from io import StringIO
 
-    from gpuprobe.report.gathering import gather
     from gpuprobe.reporters.report_markdown import ReportMarkdown
     from gpuprobe.reporters.report_redacted import redacted
 
-    gathered = gather([DOCS.resolve().parent / "examples" / "left-the-bus"])
+    gathered = _gathered(name)
     report, _ = redacted(replace(gathered.report, made=""), (), gathered.folders)
     out = StringIO()
     ReportMarkdown().render(report, out)
-    return f"{GENERATED}\n{out.getvalue()}"
+    return out.getvalue()
+
+
+SHOWN_PANELS = ("power", "temperature", "sm-clock", "clock-reasons")
+
+
+def pictures() -> Iterator[tuple[str, bytes]]:
+    """The plots that stand on the gallery's page; they need the extra `report`."""
+    import json
+
+    from gpuprobe.report import panels
+    from gpuprobe.report.draw import png
+    from gpuprobe.report.drawing import picture_spec
+
+    for name, *_, picture in GALLERY:
+        telemetry = _gathered(name).report.telemetry
+        if picture and telemetry is not None:
+            made = panels.plots(telemetry, telemetry.devices[0])
+            few = tuple(panel for panel in made.panels if panel.name in SHOWN_PANELS)
+            yield picture, png(json.dumps(picture_spec(replace(made, panels=few))), 1.0)
 
 
 def rule(kind: Kind) -> str:
@@ -315,6 +381,8 @@ def main() -> None:
         path = DOCS / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
+    for name, picture in pictures():
+        (DOCS / name).write_bytes(picture)
 
 
 if __name__ == "__main__":

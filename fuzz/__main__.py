@@ -91,11 +91,14 @@ def fuzz(target: str, seconds: int, corpus: Path, artefacts: Path) -> Outcome:
     if done.returncode or last is None:
         words = (done.stdout[-3000:] + done.stderr[-3000:]).decode("utf-8", "replace")
         found = words.strip() or f"ended with {done.returncode}"
+    figures = {name: int(last[name]) if last else 0 for name in ("runs", "cov", "corp", "rss")}
     return Outcome(
-        target,
-        *(int(last[name]) if last else 0 for name in ("runs",)),
-        int(first["cov"]) if first else 0,
-        *(int(last[name]) if last else 0 for name in ("cov", "corp", "rss")),
+        target=target,
+        runs=figures["runs"],
+        first=int(first["cov"]) if first else 0,
+        edges=figures["cov"],
+        inputs=figures["corp"],
+        memory_mb=figures["rss"],
         took_s=took,
         found=found,
     )

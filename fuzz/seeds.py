@@ -15,14 +15,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from fuzz.targets import CACHE_NAMES, FAMILIES, SPLIT
+from fuzz.targets import CACHE_NAMES, SPLIT
 from gpuprobe.api import diagnose_text
 from gpuprobe.clock import Stamp
-from gpuprobe.events import GpuSampled, Origin, XidReported
+from gpuprobe.events import Event, GpuSampled, Origin, XidReported
 from gpuprobe.identity import PciAddress
 from gpuprobe.live.relay_frames import CLOSED, ENDED, OUTPUT, STARTED, header
 from gpuprobe.recording import codec
 from gpuprobe.recording.writer import Recorder
+from gpuprobe.sources.wording import FAMILIES
 from gpuprobe.testing.jitcache import elf
 
 FOUND: Final = Path(__file__).parent / "found"
@@ -46,7 +47,10 @@ LINES: Final[dict[str, tuple[str, ...]]] = {
         "<Event><System><Provider Name='nvlddmkm'/><EventID>153</EventID></System></Event>",
         "3/14/2027 6:00:00 AM Error nvlddmkm 153",
     ),
-    "nvidia_smi": ("|   0  NVIDIA H200   On | 00000000:5E:00.0 Off |",),
+    "nvidia_smi": (
+        "|   0  NVIDIA H200   On | 00000000:5E:00.0 Off |",
+        "2027/03/14 06:00:00.123, 0, 88.1 W, 52",
+    ),
     "containers": (
         "2027-03-14T06:00:00.123456789Z stdout F CUDA error: x",
         "[pod/a/b] x",
@@ -78,7 +82,10 @@ LINES: Final[dict[str, tuple[str, ...]]] = {
         "time=2027-03-14T06:00:00Z level=error msg=x",
         "2027-03-14 06:00:00,123 - a - ERROR - x",
     ),
-    "blocks": ("__REALTIME_TIMESTAMP=1796000000000000\n_HOSTNAME=n1\nMESSAGE=NVRM: x\n\n",),
+    "blocks": (
+        "__REALTIME_TIMESTAMP=1796000000000000\n_HOSTNAME=n1\nMESSAGE=NVRM: x\n\n",
+        "MESSAGE=x",
+    ),
     "marks": ("> NVRM: x", "  12: NVRM: x", "- NVRM: x", "kern.log:12:NVRM: x", "`NVRM: x`"),
 }
 
@@ -110,25 +117,24 @@ def words_of(target: str) -> list[bytes]:
         found = [needle.encode() for needle in family.needles]
         return [*found, b"0000:5e:00.0", b"PCI:0000:5e:00", b"0x", b"\n", b"4294967296", b"-1"]
     if kind == "cache":
-        return [
-            SPLIT,
-            b"\x7fELF",
-            b"\x80\x04\x95",
-            b"PK\x03\x04",
-            b"child_paths",
-            b"size",
-            b"{}",
-            b".",
-        ]
+        return [SPLIT, b"\x7fELF", b"\x80\x04\x95", b"PK\x03\x04", b"child_paths", b"size", b"{}"]
     if target in ("archive", "report-zip"):
-        return [b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06", b"PK\x07\x08", b"\x1f\x8b\x08", b"ustar",
-                b"BZh9", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd", b"LZ4", b"path=", b"size="]  # fmt: skip
+        return [b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06", b"PK\x07\x08", *_MAGICS]
     if target in ("stored-event", "report-json", "messages"):
-        return [b"null", b"1e999", b"NaN", b"-1", b"[]", b"{}", b'"float"', b'"at"', b"true",
-                b"99999999999999999999", b"\\ud800", *(kind.encode() for kind in codec.KINDS)]  # fmt: skip
-    return [b"Mar 14 06:00:00 ", b"2027-03-14T06:00:00Z", b"[ 8000.5] ", b"<3>", b"kernel: ", b"NVRM: Xid",
-            b"\r\n", b"\x1b[", b"\x00", b"\xff\xfe", b"&lt;", b"<br>", b"pid=", b'{"MESSAGE":', b"@", b"://",
-            b"%2F", b"token=", b"/home/"]  # fmt: skip
+        return [*_JSON, *(one.encode() for one in codec.KINDS)]
+    return _IN_LINES
+
+
+_MAGICS: Final = [b"\x1f\x8b\x08", b"ustar", b"BZh9", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd"]
+_JSON: Final = [
+    *(b"null", b"1e999", b"NaN", b"-1", b"[]", b"{}", b"true", b'"float"', b'"at"'),
+    *(b"99999999999999999999", b"\\ud800"),
+]
+_IN_LINES: Final = [
+    *(b"Mar 14 06:00:00 ", b"2027-03-14T06:00:00Z", b"[ 8000.5] ", b"<3>", b"kernel: "),
+    *(b"NVRM: Xid", b"\r\n", b"\x1b[", b"\x00", b"\xff\xfe", b"&lt;", b"<br>", b"pid="),
+    *(b'{"MESSAGE":', b"@", b"://", b"%2F", b"token=", b"/home/"),
+]
 
 
 def _cache(kind: str) -> bytes:
@@ -190,7 +196,7 @@ def _zip(members: dict[str, bytes]) -> bytes:
     return made.getvalue()
 
 
-def _events() -> list[codec.Event]:
+def _events() -> list[Event]:
     from datetime import UTC, datetime
 
     at = datetime(2027, 3, 14, 6, tzinfo=UTC)

@@ -10,6 +10,7 @@ import io
 import json
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +18,7 @@ from typing import Final
 
 from gpuprobe.api import diagnose
 from gpuprobe.errors import GpuprobeError
+from gpuprobe.events import Event
 from gpuprobe.jitcache.kinds import KINDS
 from gpuprobe.jitcache.look import look
 from gpuprobe.jitcache.tree import Root
@@ -134,7 +136,7 @@ def wording(family: Family, data: bytes) -> None:
                 same_after_storing(event)
 
 
-def same_after_storing(event: codec.Event) -> None:
+def same_after_storing(event: Event) -> None:
     """An event is the same after it was in a recording."""
     stored = codec.dumps(codec.encode(event))
     again = codec.decode(type(event).__name__, json.loads(stored))
@@ -220,10 +222,8 @@ def report(data: bytes) -> None:
     with tempfile.TemporaryDirectory(prefix="gpuprobe-fuzz-") as folder:
         path = Path(folder) / "report.json"
         path.write_bytes(data)
-        try:
+        with suppress(GpuprobeError):
             assert diagnose(path).verdicts
-        except GpuprobeError:
-            pass
 
 
 def report_zip(data: bytes) -> None:
@@ -231,10 +231,8 @@ def report_zip(data: bytes) -> None:
     with tempfile.TemporaryDirectory(prefix="gpuprobe-fuzz-") as folder:
         path = Path(folder) / "report.zip"
         path.write_bytes(data)
-        try:
+        with suppress(GpuprobeError):
             assert diagnose(path).verdicts
-        except GpuprobeError:
-            pass
 
 
 def redactor(data: bytes) -> None:

@@ -646,7 +646,8 @@ class PowerSampled(Event):
     Finer than polling, and far too coarse for the microsecond spikes that trip a supply.
 
     Attributes:
-        samples: Seconds since 1970 by the driver's stamp, and watts; in order.
+        samples: Seconds since 1970 by the driver's stamp, and watts; in order. A live source gives
+            what reads like a tuple.
     """
 
     samples: tuple[tuple[float, float], ...] = ()

@@ -44,7 +44,7 @@ def test_readme_shows_what_the_program_prints(monkeypatch: pytest.MonkeyPatch) -
         README.write_text(BLOCK.sub(fill, text), "utf-8")
         blocks = list(BLOCK.finditer(README.read_text("utf-8")))
 
-    assert len(blocks) == 3
+    assert len(blocks) == 2
     for block in blocks:
         assert output_of(block["args"]) == block["output"]
 

@@ -3,8 +3,8 @@
 The child makes no call that is not in `CALLS`, and `docs/nvml-calls.md` is made from it. A call
 belongs to one group: `fast` calls run at the sampling rate, `calm` ones too but ten times a second
 at most, `slow` ones once a second, `users` ones when memory in use changed, `rare` ones every ten
-seconds, `seldom` ones every thirty, `once` ones when a device is opened. Two calls may give the same value: the first that this device
-answers is used and the other is never made again.
+seconds, `seldom` ones every thirty, `once` ones when a device is opened. Two calls may give the
+same value: the first that this device answers is used and the other is never made again.
 
 Source of names, field ids, units and argument numbers: NVIDIA's nvml.h (NVIDIA/go-nvml 2f9e261,
 2026-07-01) and nvidia-ml-py 13.615.71. Costs: median of 200 calls on an H200, driver 580.159.04.

@@ -23,7 +23,7 @@ from gpuprobe.events import (
     XidReported,
 )
 from gpuprobe.identity import PciAddress
-from gpuprobe.live import wire
+from gpuprobe.live.driver_samples import DriverSamples
 from gpuprobe.live.nvml_calls import UNAVAILABLE_EVENT, XID_EVENT, Group, values
 from gpuprobe.live.nvml_described import described
 from gpuprobe.live.nvml_plan import REASONS
@@ -49,9 +49,7 @@ _TRAFFIC: Final = frozenset({"pcie_rx_bytes", "pcie_tx_bytes"})
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SAMPLED: Final = frozenset(GpuSampled.__dataclass_fields__)
 _SAMPLED_NAMES: Final = tuple(name for name in FAST_NAMES if name in _SAMPLED)
-_sampled_part = itemgetter(
-    *(place for place, name in enumerate(FAST_NAMES, 1) if name in _SAMPLED)
-)
+_sampled_part = itemgetter(*(place for place, name in enumerate(FAST_NAMES, 1) if name in _SAMPLED))
 """The fields of `GpuSampled` in a row."""
 _HINTS: Final = {
     4: "Run as root, or give the user access to /dev/nvidia*.",
@@ -247,11 +245,14 @@ class Translator:
         """All counts as one event, with the seldom ones or when another changed in between."""
         before = device.counters
         now = {name: found[name] for name in found if name in COUNTED}
+        seldom = message["group"] == "seldom"
+        names = now.keys() - _TRAFFIC
+        if not seldom and all(now[name] == before.get(name) for name in names):
+            before.update((name, now[name]) for name in now if isinstance(now[name], int))
+            return []
         counters = {**before, **now}
         counters = {name: count for name, count in counters.items() if isinstance(count, int)}
         device.counters = counters
-        seldom = message["group"] == "seldom"
-        names = now.keys() - _TRAFFIC
         changed = device.counted and any(counters.get(name) != before.get(name) for name in names)
         if not counters or not (seldom or changed):
             return []
@@ -325,16 +326,16 @@ class Translator:
 
     def _on_power(self, message: dict[str, Any]) -> list[Event]:
         device = self._device(message)
-        samples = wire.unpack_samples(message["samples"])
+        samples = DriverSamples(message["samples"])
         device.readings["power_samples"] = Known(samples)
-        highest = max(map(itemgetter(1), samples))
-        text = f"{len(samples)} power samples of the driver, at most {highest:.0f} W"
+        _, milliwatts = samples.whole()
+        text = f"{len(samples)} power samples of the driver, at most {max(milliwatts) / 1e3:.0f} W"
         base = self.base(message, text, "nvmlDeviceGetSamples", device.pci)
-        return [PowerSampled(**base, samples=samples)]
+        return [PowerSampled.trusted({**base, "samples": samples})]
 
     def _on_processes(self, message: dict[str, Any]) -> list[Event]:
         device = self._device(message)
-        pids = tuple(message["pids"])
+        pids = tuple(int(pid) for pid in message["pids"])
         named = ", ".join(map(str, pids[:10])) + (", ..." if len(pids) > 10 else "")
         text = f"NVML lists {len(pids)} processes{': ' if pids else ''}{named}"
         base = self.base(message, text, "nvmlDeviceGetComputeRunningProcesses", device.pci)

@@ -132,6 +132,8 @@ class Watchdog:
     def _late(self, now: float, deadline_s: float | None = None) -> list[tuple[Stall, int]]:
         found = []
         for slot in self._slots():
+            if not self._process.is_in_call(slot):
+                continue
             state = self._process.state(slot)
             call = call_of(state.call)
             if call is None:

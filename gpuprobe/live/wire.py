@@ -12,7 +12,7 @@ it was made, and `"w"`: wall clock, nanoseconds since 1970. A `slot` is one open
 * `sample` (`slot`, `group`, `values`): group `slow`, `rare`, `seldom` or `once`; name to value, or
   to `{"u", "c"}`.
 * `absent` (`slot`, `values`): name to `{"u", "c"}` of what is not offered, and asked no more.
-* `power` (`slot`, `samples`): the driver's own as it gives them, `SAMPLE` after `SAMPLE`, in base64.
+* `power` (`slot`, `samples`): the driver's own as it gives them, in base64: see `SAMPLE`.
 * `processes` (`slot`, `pids`): who uses the device; when it changed, and every 10 s.
 * `event` (`slot`, `type`, `data`): an NVML event: type bit mask, data (the Xid).
 * `nvml` (`call`, `code`, `name`, `slot`): a call began to fail; said once until it answers again.
@@ -131,16 +131,6 @@ def encode(message: dict[str, Any]) -> bytes:
 def pack_samples(samples: bytes) -> str:
     """Power samples as a message holds them: numbers one by one cost ten times as much."""
     return binascii.b2a_base64(samples, newline=False).decode()
-
-
-def unpack_samples(text: str) -> tuple[tuple[float, float], ...]:
-    """Seconds since 1970 and watts of each.
-
-    Raises:
-        ValueError, struct.error: It is cut short, or no base64.
-    """
-    samples = SAMPLE.iter_unpack(binascii.a2b_base64(text))
-    return tuple([(at / 1e6, milliwatts / 1000) for at, milliwatts in samples])
 
 
 def decode(line: bytes) -> dict[str, Any] | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
@@ -89,7 +89,7 @@ _HINTS: Final[dict[str, dict[str, Any]]] = {}
 def _plain(value: Any) -> Any:
     if isinstance(value, PciAddress):
         return _address(value)
-    if isinstance(value, tuple):
+    if isinstance(value, Sequence) and not isinstance(value, str):
         return [_plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return {"float": repr(value)}

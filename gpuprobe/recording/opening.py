@@ -7,7 +7,6 @@ copied, with its `-wal`, to a private folder, and put in order there.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import sqlite3
@@ -126,6 +125,10 @@ def is_written(path: Path) -> bool:
     """Whether a process has the recording open, found out without a lock of our own."""
     if held.is_held(path):
         return True
+    try:
+        import fcntl  # not on Windows
+    except ImportError:
+        return False
     try:
         with path.open("rb") as file:
             asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, _SHARED_FIRST, _SHARED_SIZE, 0)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 import zlib
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from operator import itemgetter, sub
 from typing import Any, Final
@@ -28,6 +28,7 @@ from gpuprobe.events import (
     Setting,
 )
 from gpuprobe.identity import PciAddress
+from gpuprobe.live.driver_samples import DriverSamples
 from gpuprobe.recording.codec import dumps, encode
 from gpuprobe.recording.schema import SAMPLE_COLUMNS
 
@@ -84,7 +85,7 @@ def clean(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def pack(samples: tuple[tuple[float, float], ...]) -> bytes | None:
+def pack(samples: Sequence[tuple[float, float]]) -> bytes | None:
     """Power samples as bytes: the first time in µs, steps in µs, milliwatts; compressed.
 
     Returns:
@@ -92,14 +93,15 @@ def pack(samples: tuple[tuple[float, float], ...]) -> bytes | None:
     """
     if not samples:
         return None
-    seconds, powers = zip(*samples, strict=True)
-    times = [round(at * 1e6) for at in seconds]
-    watts = [round(value * 1e3) for value in powers]
+    if isinstance(samples, DriverSamples):
+        times, watts = samples.whole()
+    else:
+        times = [round(at * 1e6) for at, _ in samples]
+        watts = [round(value * 1e3) for _, value in samples]
+        if [(at / 1e6, value / 1e3) for at, value in zip(times, watts, strict=True)] != [*samples]:
+            return None
     steps = [0, *map(sub, times[1:], times)]
     if min(steps) < 0 or max(steps) > _LARGEST or not 0 <= min(watts) <= max(watts) <= _LARGEST:
-        return None
-    exact = tuple([at / 1e6 for at in times]) == seconds
-    if not exact or tuple([value / 1e3 for value in watts]) != powers:
         return None
     words = array("I", steps + watts)
     return zlib.compress(_HEAD.pack(times[0], len(times)) + words.tobytes(), 1)
@@ -140,10 +142,6 @@ class Rows:
         """The rows of one event, in the order in which they are to be written."""
         at = when(event)
         device = event.device
-        if event.__class__ is GpuSampled and at is not None and device in self.devices:
-            if not event.lost and _is_plain(event):
-                yield _sample(event, at, self.devices[device])
-                return
         if device is not None and device not in self.devices:
             self.devices[device] = len(self.devices) + 1
             yield "devices", (self.devices[device], str(device), None, None)
@@ -215,7 +213,9 @@ _columns_of = itemgetter(*SAMPLE_COLUMNS)
 
 def _sample(event: GpuSampled, at: int, device: int) -> Row:
     monotonic = event.stamp.monotonic_s if event.stamp else None
-    columns = [fitting(one) if one.__class__ is int else one for one in _columns_of(vars(event))]
+    columns = _columns_of(vars(event))
+    if any(one.__class__ is int and abs(one) > LARGEST for one in columns):
+        columns = tuple(map(fitting, columns))
     return "samples", (at, monotonic, device, *columns)
 
 

@@ -10,10 +10,13 @@ from gpuprobe.report.telemetry_types import DeviceTelemetry, Mark, Telemetry
 from gpuprobe.reporters.plain import cut, printable
 
 LABEL_COLUMNS = 22
-"""Most columns of a label beside its line; the list below the plots has it whole."""
+"""Columns of a label beside its line in the least room; the list below the plots has it whole."""
 
 _ROOM = 0.2
 """Share of the axis that a label in words takes up; less than this apart, numbers stand alone."""
+
+_MOST_ROOM = 0.4
+"""Share that it takes up at most, where there is room: then it has more columns."""
 
 _TURN = 0.78
 """Share of the axis beyond which a label stands to the left of its line."""
@@ -70,9 +73,9 @@ def rows(
         after = places[group[-1] + 1] if group[-1] + 1 < len(marks) else 1.0 + _ROOM
         # A label at the right end runs to the left of its line.
         room = place - taken if place > _TURN else min(after, 1.0) - place
-        texts[first] = _text([marks[one] for one in group], words=room >= _ROOM)
-        shorts[first] = _text([marks[one] for one in group], words=False)
-        taken = place if place > _TURN or room < _ROOM else place + _ROOM
+        texts[first] = _text([marks[one] for one in group], room)
+        shorts[first] = _text([marks[one] for one in group], 0.0)
+        taken = place if place > _TURN or room < _ROOM else place + min(room, _MOST_ROOM)
     return {
         "at": [int(one.mark.at.timestamp() * 1000) for one in marks],
         "number": [one.number for one in marks],
@@ -95,12 +98,12 @@ def _groups(places: Sequence[float]) -> list[list[int]]:
     return groups
 
 
-def _text(group: Sequence[Numbered], *, words: bool) -> str:
+def _text(group: Sequence[Numbered], room: float) -> str:
     numbers = str(group[0].number)
     if len(group) > 1:
         numbers += f"–{group[-1].number}"
-    if not words:
+    if room < _ROOM:
         return numbers
     # The words are those of the one that proves most.
     best = next((one for one in group if one.mark.role == "proof"), group[0])
-    return f"{numbers} {cut(best.label, LABEL_COLUMNS)}"
+    return f"{numbers} {cut(best.label, int(LABEL_COLUMNS * min(room, _MOST_ROOM) / _ROOM))}"

@@ -190,9 +190,9 @@ def _driver(
     if firmware:
         text = ", ".join(f"{words} {found.value}" for words, found in firmware)
         yield Fact("Firmware", text, source_of(firmware[0][1]))
-    for line in timeline.of(SystemDescribed, DeviceIdentified):
-        if match := _GSP.search(line.origin.text):
-            yield Fact("Firmware", f"GSP {match[1]}", source_of(line))
+    for told in timeline.of(SystemDescribed, DeviceIdentified):
+        if match := _GSP.search(told.origin.text):
+            yield Fact("Firmware", f"GSP {match[1]}", source_of(told))
             break
     module = timeline.described("open-module")
     if module is not None:

@@ -168,9 +168,9 @@ class _Writer:
     def traceback(self, line: IncidentLine) -> str:
         cut = outline.cut_list(line.folded, self.size.rows, keep_last=True)
         rows = [*cut.head, *([f"… {cut.left_out:,} lines …"] if cut.left_out else []), *cut.tail]
-        title = f"{len(line.folded):,} lines of a traceback, {words.moment(line)}"
+        title = words.traceback_title(line)
         body = "\n".join(self.text(row) for row in rows)
-        return _details(self.text(title), f"<pre>{body}</pre>")
+        return _details(title, f"<pre>{body}</pre>")
 
     def incident_table(self, lines: Sequence[IncidentLine]) -> str:
         cut = outline.cut_list(lines, self.size.rows)

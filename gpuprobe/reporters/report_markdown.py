@@ -208,9 +208,9 @@ class _Writer(Writer):
     def traceback(self, line: IncidentLine) -> str:
         cut = outline.cut_list(line.folded, self.size.rows, keep_last=True)
         lines = [*cut.head, *([f"… {cut.left_out:,} lines …"] if cut.left_out else []), *cut.tail]
-        title = f"{len(line.folded):,} lines of a traceback, {words.moment(line)}"
+        title = words.traceback_title(line)
         body = "\n".join(self.cut(printable(text)) for text in lines)
-        return details(escape(title), fence(body, "text"))
+        return details(title, fence(body, "text"))
 
     @staticmethod
     def incident_row(line: IncidentLine) -> tuple[str, str, str, str]:

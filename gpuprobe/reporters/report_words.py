@@ -78,6 +78,15 @@ def open_lines(lines: Sequence[IncidentLine], limit: int) -> list[IncidentLine]:
     return [lines[number] for number in sorted(places[: max(FEWEST_OPEN, min(limit, telling))])]
 
 
+def traceback_title(line: IncidentLine) -> str:
+    """`18 lines of a traceback, 0.001 s after the root`: figures alone, nothing of a log."""
+    text = f"{len(line.folded):,} lines of a traceback"
+    if line.offset_s is None:
+        return text
+    side = "after" if line.offset_s >= 0 else "before"
+    return f"{text}, {abs(line.offset_s):.3f} s {side} the root"
+
+
 def where(line: IncidentLine) -> str:
     """`kernel.log:19`, or the row."""
     if line.line is not None:

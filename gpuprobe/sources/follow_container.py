@@ -112,11 +112,8 @@ class ContainerFollower(Follower):
         )
 
     def _run(self, turn: Turn) -> None:
-        access = self.available()
-        if isinstance(access, Unavailable):
-            turn.put(self._changed("unavailable", f"{access.detail}. {access.hint}"))
+        if not self._begins(turn):
             return
-        turn.put(self._changed("started", f"following {access.value}"))
         first, seen, told = True, "", ""
         while not turn.over:
             state = self.state()

@@ -82,11 +82,8 @@ class FileFollower(Follower):
         return Known(str(self.path))
 
     def _run(self, turn: Turn) -> None:
-        access = self.available()
-        if isinstance(access, Unavailable):
-            turn.put(self._changed("unavailable", f"{access.detail}. {access.hint}"))
+        if not self._begins(turn):
             return
-        turn.put(self._changed("started", f"following {access.value}"))
         if not self.path.exists():
             turn.put(self._changed("gap", "it is not there yet; it is waited for"))
         try:

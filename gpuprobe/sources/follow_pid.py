@@ -65,11 +65,8 @@ class PidFollower(Follower):
         return f"{self._began[0]}[{self.pid}]" if self._began else str(self.pid)
 
     def _run(self, turn: Turn) -> None:
-        access = self.available()
-        if isinstance(access, Unavailable):
-            turn.put(self._changed("unavailable", f"{access.detail}. {access.hint}"))
+        if not self._begins(turn, "watching {}; its output cannot be seen"):
             return
-        turn.put(self._changed("started", f"watching {access.value}; its output cannot be seen"))
         descriptor: int | None = None
         with contextlib.suppress(OSError):
             descriptor = os.pidfd_open(self.pid)

@@ -80,11 +80,8 @@ class UnitFollower(Follower):
         return Known(f"journalctl of {self.unit}")
 
     def _run(self, turn: Turn) -> None:
-        access = self.available()
-        if isinstance(access, Unavailable):
-            turn.put(self._changed("unavailable", f"{access.detail}. {access.hint}"))
+        if not self._begins(turn):
             return
-        turn.put(self._changed("started", f"following {access.value}"))
         # Beside the following: what is written while the journal is searched must not be missed.
         threading.Thread(target=self._look, args=(turn,), name="unit", daemon=True).start()
         while not turn.over:

@@ -17,6 +17,7 @@ from typing import Final
 
 from gpuprobe.clock import Stamp
 from gpuprobe.events import EngineChanged, Event, OutputWritten
+from gpuprobe.reading import Unavailable
 from gpuprobe.sources.output import OutputReader
 from gpuprobe.sources.threaded import ThreadedSource, Turn
 
@@ -45,6 +46,15 @@ class Follower(ThreadedSource, ABC):
         """Give it its number, before it is started."""
         self.order = order
         self._reader = OutputReader(self.name, order)
+
+    def _begins(self, turn: Turn, words: str = "following {}") -> bool:
+        """Whether it can be followed, which is told, with the reason where it cannot."""
+        access = self.available()
+        if isinstance(access, Unavailable):
+            turn.put(self._changed("unavailable", f"{access.detail}. {access.hint}"))
+            return False
+        turn.put(self._changed("started", words.format(access.value)))
+        return True
 
     def _give(self, turn: Turn, events: Iterable[Event]) -> None:
         for event in events:

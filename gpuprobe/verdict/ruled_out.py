@@ -163,7 +163,8 @@ def _not_a_loss(timeline: Timeline, finding: Finding) -> Iterator[RuledOut]:
     """For any other answer: what the kernel log says of the bus, and whether the GPU is there."""
     if finding.kind is Kind.NO_FAULT:
         return
-    why, figures = [], {}
+    why: list[str] = []
+    figures: dict[str, Any] = {}
     log = timeline.has_kernel_log() and driver_of(finding) is None
     if log and finding.kind not in (Kind.CANNOT_TELL, Kind.PCIE_LINK_ERRORS):
         xids = list(timeline.of(XidReported))

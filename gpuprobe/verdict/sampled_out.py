@@ -275,7 +275,7 @@ class _Rows:
         }
         text = (
             f"host memory: at least {least / 2**30:.0f} of {whole / 2**30:.0f} GiB available in "
-            f"{len(seen)} readings before it"
+            f"{len(seen)} reading{'' if len(seen) == 1 else 's'} before it"
         )
         if self.timeline.has_kernel_log():
             figures["oom_kills"] = 0

@@ -739,3 +739,24 @@ def test_a_stall_brings_the_readings_before_it(fake: FakeNvml) -> None:
         fake.hang(ONE)
         events = collect(probe, lambda e: of(ProbeStalled, e))
         events += collect(probe, lambda e: len(of(GpuSampled, e, ONE)) > 5)
+
+
+def test_users_are_asked_while_memory_changes(fake: FakeNvml) -> None:
+    """With the same memory in use nobody is asked who uses it, once that has settled."""
+    with probing(fake) as probe:
+        collect(probe, sampled_both)
+        gather(probe, 3.0)
+        settled = users(fake)
+        gather(probe, 2.2)
+        assert users(fake) == settled > 0
+        fake.set(ONE, memory_used_bytes=3 << 30)
+        gather(probe, 2.2)
+
+    assert users(fake) > settled
+
+
+def users(fake: FakeNvml) -> int:
+    """How often the library was asked who computes on the first GPU."""
+    return sum(
+        "ComputeRunningProcesses" in call.name and call.device == ONE for call in fake.calls()
+    )

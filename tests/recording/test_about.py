@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuprobe.recording.about import of_engine, of_machine
+from gpuprobe.recording.about import boot_line, of_engine, of_machine
 from gpuprobe.recording.secrets import is_secret_name, mask_argv, mask_text
 
 
@@ -123,7 +123,7 @@ def test_a_program_without_python_has_no_versions(tmp_path: Path) -> None:
         "engine.command",
         "engine.cwd",
         "engine.pid",
-        *({"engine.python"} & set(of_engine(["/nowhere"], {}, os.getpid()))),
+        *(k for k in of_engine(["/nowhere"], {}, os.getpid()) if k.startswith("engine.python")),
         *(k for k in of_engine(["/nowhere"], {}, os.getpid()) if ".version." in k),
     }
 
@@ -157,3 +157,26 @@ def test_the_machine(tmp_path: Path) -> None:
         "driver": "NVRM version: 580.1",
         "board": "B1",
     }
+
+
+def test_what_an_image_sets_for_itself_is_not_told() -> None:
+    """Names that say something of a run are told, each in at most 200 characters."""
+    env = {
+        "NVIDIA_REQUIRE_CUDA": "cuda>=13.0 brand=unknown,driver>=535",
+        "NVIDIA_DRIVER_CAPABILITIES": "compute",
+        "NVIDIA_VISIBLE_DEVICES": "0",
+        "NCCL_TOPO_FILE": "x" * 900,
+        "CUDA_LAUNCH_BLOCKING": "1",
+    }
+
+    found = of_engine(["serve"], env)
+
+    told = {k.removeprefix("engine.env."): v for k, v in found.items() if ".env." in k}
+    assert set(told) == {"NVIDIA_VISIBLE_DEVICES", "NCCL_TOPO_FILE", "CUDA_LAUNCH_BLOCKING"}
+    assert len(told["NCCL_TOPO_FILE"]) == 200
+
+
+def test_arguments_of_init_are_no_part_of_the_boot_line() -> None:
+    """The kernel's parameters end at ` -- `."""
+    assert boot_line("quiet pci=noaer -- --token 7") == "quiet pci=noaer"
+    assert boot_line("quiet --") == "quiet"

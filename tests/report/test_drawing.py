@@ -101,3 +101,21 @@ def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(PlotsMissingError) as caught:
         library()
     assert "gpuprobe[report]" in caught.value.hint
+
+
+def test_a_picture_is_the_same_when_it_is_packed() -> None:
+    """Fewer bytes, the same pixels, and each part with its check."""
+    import zlib
+
+    from gpuprobe.report.draw import _chunk, _chunks, packed
+
+    rows = b"".join(b"\0" + bytes([n % 7] * 300) for n in range(100))
+    head = struct.pack(">IIBBBBB", 100, 100, 8, 2, 0, 0, 0)
+    parts = [(b"IHDR", head), (b"IDAT", zlib.compress(rows, 0)), (b"IEND", b"")]
+    picture = b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(*part) for part in parts)
+
+    done = packed(picture)
+
+    assert len(done) < len(picture) / 10
+    assert zlib.decompress(dict(_chunks(done))[b"IDAT"]) == rows
+    assert packed(done) == done

@@ -123,7 +123,12 @@ def test_marks_that_lie_together_share_a_label() -> None:
 
     table = event_marks.rows(shown, LOST - timedelta(minutes=5), LOST + timedelta(seconds=10))
 
-    assert table["text"] == ["1 the link trains down…", "2–4 Xid 79: the GPU has f…", "", ""]
+    assert table["text"] == [
+        "1 the link trains down to 2.5 GT/s",
+        "2–4 Xid 79: the GPU has falle…",
+        "",
+        "",
+    ]
     assert table["short"] == ["1", "2–4", "", ""]
     assert table["side"][:2] == ["left", "right"]
 

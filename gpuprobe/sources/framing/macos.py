@@ -8,7 +8,7 @@ from gpuprobe.sources.framing.times import iso_stamp
 
 _LINE = regex(
     r"\s*(?P<raw>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}[+-]\d{4}) +0x[0-9a-f]+ +(?:Default|Info|Debug|Error|Fault|Activity|State|Signpost)"
-    r" +0x[0-9a-f]+ +(?P<pid>\d+) +\d+ +(?P<source>[^:]{1,80}): "
+    r" +0x[0-9a-f]+ +(?P<pid>\d{1,10}) +\d+ +(?P<source>[^:]{1,80}): "
 )
 
 

@@ -9,7 +9,7 @@ from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Window
 from gpuprobe.sources.wording.base import Pattern, Reading
 
-_SIZE = r"\d[\d.,]*\s?(?:[KMGT]i?B|bytes|B)\b"
+_SIZE = r"\d[\d.,]{0,30}\s?(?:[KMGT]i?B|bytes|B)\b"
 _WANTED = regex(
     rf"(?:[Tt]ried to allocate|trying to allocate|allocating|Allocating|to allocate|failed to alloc\w*)\s+(?P<size>{_SIZE})"
 )

@@ -1,0 +1,54 @@
+"""The driver's own power samples, taken apart when somebody reads them.
+
+A hundred come each second, two minutes of them are kept, and few are ever read.
+"""
+
+from __future__ import annotations
+
+import binascii
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from gpuprobe.live.wire import SAMPLE
+
+
+class DriverSamples(Sequence[tuple[float, float]]):
+    """Reads like a tuple of seconds since 1970 and watts.
+
+    Args:
+        text: As `wire.pack_samples` makes it.
+
+    Raises:
+        ValueError: It is cut short, or no base64.
+    """
+
+    __slots__ = ("_packed",)
+
+    def __init__(self, text: str) -> None:
+        self._packed = binascii.a2b_base64(text)
+        if len(self._packed) % SAMPLE.size:
+            raise ValueError("power samples are cut short")
+
+    def whole(self) -> tuple[list[int], list[int]]:
+        """The same as the driver gives them: microseconds, and milliwatts."""
+        packed = memoryview(self._packed)  # a third of what unpacking one by one costs
+        return packed.cast("Q")[::2].tolist(), packed.cast("I")[2::4].tolist()
+
+    def __iter__(self) -> Iterator[tuple[float, float]]:
+        for at, power in SAMPLE.iter_unpack(self._packed):
+            yield at / 1e6, power / 1e3
+
+    def __len__(self) -> int:
+        return len(self._packed) // SAMPLE.size
+
+    def __getitem__(self, place: Any) -> Any:
+        return tuple(self)[place]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
