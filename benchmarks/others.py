@@ -57,7 +57,9 @@ def run(names: frozenset[str]) -> Iterator[str]:
         if part.name not in names:
             continue
         lacks = part.lacks()
-        yield f"## {part.title}\n\n" + (f"Left out: no {lacks}.\n" if lacks else _output(part))
+        yield f"## {part.title}\n\n" + (
+            f"Left out: this machine lacks {lacks}.\n" if lacks else _output(part)
+        )
 
 
 def _output(part: Part) -> str:

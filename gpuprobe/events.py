@@ -461,7 +461,8 @@ class SystemDescribed(Event):
             `container`, `egpu`, `riser`, `engine`, `engine-argv`, `framework`, `cuda`,
             `open-module`, `power-cap` (set by nvidia-smi), `aer-granted`, `aer-disabled`, `aspm`,
             `hotplug-port` (what a port's slot can do), `engine-gpus` (addresses of the GPUs that
-            a watched engine uses), `stranger-process` (the id of one that is none of it).
+            a watched engine uses), `stranger-process` (the id of one that is none of it); of one
+            card `vbios`, `gsp-firmware`, `gpu-modes`, `power-limits`.
         value: As printed.
     """
 

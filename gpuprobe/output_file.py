@@ -17,14 +17,23 @@ def refuse_to_overwrite(output: Path, inputs: Sequence[str]) -> None:
     Raises:
         UsageError: The output is one of the inputs.
     """
-    for path in inputs:
+    for path in _files(inputs):
         try:
             same = path != "-" and output.exists() and output.samefile(path)
         except (OSError, ValueError):
-            # A member of an archive, or a file that is gone: not the same as one that is there.
+            # A file that is gone is not the same as one that is there.
             continue
         if same:
             raise UsageError(f"{output} is one of the inputs", hint="Give the output another name.")
+
+
+def _files(inputs: Sequence[str]) -> Iterator[str]:
+    """The inputs and the archives they are members of, each once."""
+    seen: set[str] = set()
+    for path in inputs:
+        parts = path.split("!")
+        seen.update("!".join(parts[:count]) for count in range(1, len(parts) + 1))
+    return iter(sorted(seen))
 
 
 def write_whole(path: Path, data: bytes) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -28,6 +29,14 @@ LARGEST: Final = 1 << 30
 
 _BLOCK: Final = 1 << 20
 _DATE: Final = (1980, 1, 1, 0, 0, 0)
+_HINT: Final = "Give a report.zip as `gpuprobe report` writes it."
+
+_END_MARK: Final = b"PK\x05\x06"
+_END_LENGTH: Final = 22
+"""The end record of a ZIP without a comment, with which the file ends."""
+
+_SHOWN: Final = 40
+"""Characters of a time or a version; what is longer is none."""
 
 
 def pack(members: Iterable[tuple[str, bytes]], out: BinaryIO, made: str = "") -> None:
@@ -85,8 +94,11 @@ def verify(path: Path) -> Verification:
         InputUnreadableError: It cannot be read, is no ZIP, or has no manifest.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
-            return _verify(archive, path)
+        # A pipe would be waited for, and a folder is not damaged.
+        if path.exists() and not path.is_file():
+            raise InputUnreadableError(f"{path} is no file", hint=_HINT)
+        with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+            return _verify(archive, path, _surplus(archive, file))
     except FileNotFoundError as error:
         raise InputUnreadableError(
             f"{path}: there is no such file", hint="Check the path's spelling."
@@ -97,7 +109,18 @@ def verify(path: Path) -> Verification:
         ) from error
 
 
-def _verify(archive: zipfile.ZipFile, path: Path) -> Verification:
+def _surplus(archive: zipfile.ZipFile, file: BinaryIO) -> list[str]:
+    """What stands in the file and belongs to no member: `pack` leaves nothing there."""
+    found = []
+    if min((info.header_offset for info in archive.infolist()), default=0) > 0:
+        found.append("something stands before the first member")
+    file.seek(-_END_LENGTH, os.SEEK_END)
+    if not file.read(len(_END_MARK)) == _END_MARK:
+        found.append("something stands behind the list of members")
+    return found
+
+
+def _verify(archive: zipfile.ZipFile, path: Path, differing: list[str]) -> Verification:
     infos = archive.infolist()
     if len(infos) > MOST_MEMBERS:
         raise InputUnreadableError(
@@ -106,7 +129,6 @@ def _verify(archive: zipfile.ZipFile, path: Path) -> Verification:
         )
     manifest = _manifest(archive, path)
     listed = {entry["name"]: entry for entry in manifest["members"]}
-    differing = []
     seen: set[str] = set()
     checked = 0
     left = LARGEST
@@ -116,7 +138,11 @@ def _verify(archive: zipfile.ZipFile, path: Path) -> Verification:
             differing.append(f"{name} is there twice")
             continue
         seen.add(name)
-        if name == MANIFEST or info.is_dir():
+        if _leads_out(name):
+            differing.append(f"{name} is no name in a folder: do not unpack it")
+            continue
+        # What a folder holds beside its name is shown by no program.
+        if name == MANIFEST or (info.is_dir() and not info.file_size):
             continue
         if name not in listed:
             differing.append(f"{name} is not in the manifest")
@@ -129,23 +155,29 @@ def _verify(archive: zipfile.ZipFile, path: Path) -> Verification:
     differing += [f"{name} is missing" for name in listed if name not in seen]
     tool = manifest.get("tool")
     version = tool.get("version", "") if isinstance(tool, dict) else ""
-    return Verification(checked, tuple(differing), str(manifest.get("made", "")), str(version))
+    made = str(manifest.get("made", ""))
+    return Verification(checked, tuple(differing), made[:_SHOWN], str(version)[:_SHOWN])
+
+
+def _leads_out(name: str) -> bool:
+    """Whether a member would be put outside the folder that the ZIP is unpacked into."""
+    parts = name.replace("\\", "/").split("/")
+    return ".." in parts or parts[0] == "" or ":" in parts[0]
 
 
 def _manifest(archive: zipfile.ZipFile, path: Path) -> dict[str, Any]:
-    hint = "Give a report.zip as `gpuprobe report` writes it."
     try:
         with archive.open(MANIFEST) as file:
             data = file.read(LARGEST_MANIFEST + 1)
         found = json.loads(data) if len(data) <= LARGEST_MANIFEST else None
     except KeyError as error:
-        raise InputUnreadableError(f"{path} holds no {MANIFEST}", hint=hint) from error
+        raise InputUnreadableError(f"{path} holds no {MANIFEST}", hint=_HINT) from error
     except (ValueError, RecursionError, zipfile.BadZipFile) as error:
-        raise InputUnreadableError(f"{path}: its {MANIFEST} is damaged", hint=hint) from error
+        raise InputUnreadableError(f"{path}: its {MANIFEST} is damaged", hint=_HINT) from error
     members = found.get("members") if isinstance(found, dict) else None
     whole = isinstance(members, list) and all(_is_entry(entry) for entry in members)
     if not isinstance(found, dict) or found.get("schema") != SCHEMA_ID or not whole:
-        raise InputUnreadableError(f"{path}: its {MANIFEST} is none of gpuprobe's", hint=hint)
+        raise InputUnreadableError(f"{path}: its {MANIFEST} is none of gpuprobe's", hint=_HINT)
     return found
 
 

@@ -17,7 +17,8 @@ MOST_CHARACTERS = 60_000
 """GitHub refuses an issue body above 65,536 characters; the reporter may want to add words."""
 
 _SPECIAL = re.compile(
-    r"[\\`*_{}\[\]<>#+!|~&@$]|\b(?:https?|ftp):(?=//)|\bwww(?=\.)|\bGH(?=-\d)",
+    r"[\\`*_{}\[\]<>#+!|~&@$]|\b(?:https?|ftp):(?=//)|\bwww(?=\.)|\bGH(?=-\d)"
+    r"|:(?=(?:[a-z][\w+-]*|[+-]1|100|1234):)",
     re.IGNORECASE,
 )
 _BREAK = "<!-- -->"
@@ -85,8 +86,9 @@ def _drop(blocks: list[str]) -> list[str]:
 def escape(text: str) -> str:
     """Return `text` as Markdown that shows exactly `text`: no markup, link, mention or HTML.
 
-    GitHub finds mentions, issue numbers and addresses after it has undone backslashes, so an
-    empty comment is put behind what starts one.
+    GitHub finds mentions, issue numbers, addresses and the names of pictures, such as `:100:`
+    in `file.py:100:7`, after it has undone backslashes, so an empty comment is put behind what
+    starts one.
     """
     text = _SPECIAL.sub(_escaped, printable(text).strip())
     # At the start of a line these would make a list, a heading underline or a quote.
@@ -101,8 +103,8 @@ def _escaped(match: re.Match[str]) -> str:
         return "&gt;"
     if found == "&":
         return "&amp;"
-    if found == "@":
-        return f"@{_BREAK}"
+    if found in ("@", ":"):
+        return f"{found}{_BREAK}"
     if found == "#":
         return f"\\#{_BREAK}"
     if len(found) > 1:

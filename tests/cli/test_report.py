@@ -131,6 +131,20 @@ def test_an_input_is_never_written_over(tmp_path: Path) -> None:
     assert log.read_bytes() == before
 
 
+def test_a_report_that_was_read_is_never_written_over(tmp_path: Path) -> None:
+    """An earlier report in the folder is an input, too; its members are what was read of it."""
+    (tmp_path / "kernel.log").write_bytes((LEFT_THE_BUS / "kernel.log").read_bytes())
+    out = tmp_path / "report.zip"
+    assert run("report", tmp_path, "-o", out).returncode == 0
+    before = out.read_bytes()
+
+    done = run("report", tmp_path, "-o", out)
+
+    assert done.returncode == 2
+    assert "is one of the inputs" in done.stderr
+    assert out.read_bytes() == before
+
+
 def test_verify_says_what_differs(tmp_path: Path) -> None:
     """0 as made, 1 with a change, 2 where it is no report."""
     out = tmp_path / "report.zip"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import zipfile
 from pathlib import Path
 
@@ -70,6 +71,53 @@ def test_a_whole_one_verifies(bundle: Path) -> None:
 def test_a_change_is_named(bundle: Path, members: dict[str, bytes | None], said: str) -> None:
     """Changed, cut, missing, added: each in one sentence."""
     assert verify(changed(bundle, **members)).differing == (said,)
+
+
+@pytest.mark.parametrize(
+    "name", ["../more.txt", "/etc/more.txt", "a/../../more.txt", "..\\more.txt", "C:/more.txt"]
+)
+def test_a_name_that_leads_out_is_named(tmp_path: Path, name: str) -> None:
+    """Also where the manifest lists it: whoever unpacks it would write somewhere else."""
+    path = tmp_path / "report.zip"
+    with path.open("wb") as file:
+        pack([("report.json", b"{}"), (name, b"x")], file)
+
+    assert verify(path).differing == (f"{name} is no name in a folder: do not unpack it",)
+
+
+@pytest.mark.parametrize(
+    ("before", "behind", "said"),
+    [
+        (b"#!/bin/sh\n", b"", "something stands before the first member"),
+        (b"", b"\0more", "something stands behind the list of members"),
+    ],
+)
+def test_what_is_round_the_members_is_named(
+    bundle: Path, before: bytes, behind: bytes, said: str
+) -> None:
+    """A ZIP may be a program as well; one of gpuprobe's holds nothing but its members."""
+    bundle.write_bytes(before + bundle.read_bytes() + behind)
+
+    assert verify(bundle).differing == (said,)
+
+
+def test_a_folder_that_holds_bytes_is_named(bundle: Path) -> None:
+    """What stands under the name of a folder is unpacked by no program, and yet it is there."""
+    with zipfile.ZipFile(bundle, "a") as archive:
+        archive.writestr("evidence/", b"")
+        archive.writestr("hidden/", b"x")
+
+    assert verify(bundle).differing == ("hidden/ is not in the manifest",)
+
+
+def test_a_pipe_and_a_folder_are_refused(tmp_path: Path) -> None:
+    """Neither is waited for, nor called damaged."""
+    pipe = tmp_path / "pipe.zip"
+    os.mkfifo(pipe)
+
+    for path in (pipe, tmp_path):
+        with pytest.raises(InputUnreadableError, match="is no file"):
+            verify(path)
 
 
 def test_a_damaged_member_is_named(bundle: Path) -> None:

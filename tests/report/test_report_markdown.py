@@ -11,7 +11,7 @@ import pytest
 from gpuprobe import diagnose
 from gpuprobe.errors import InputUnreadableError
 from gpuprobe.report.contents import IncidentLine
-from gpuprobe.reporters.markdown import MOST_CHARACTERS
+from gpuprobe.reporters.markdown import MOST_CHARACTERS, escape
 from tests.report.report_bench import LEFT_THE_BUS, as_markdown, recorded, report_of
 
 HOSTILE = (
@@ -87,6 +87,20 @@ def test_a_short_report_is_not_shortened() -> None:
 
     assert "Shortened" not in text
     assert "… and" not in text
+
+
+@pytest.mark.parametrize("text", ["a.py:100:7: no", "std::thread::join", ":tada:", ":+1:"])
+def test_no_text_becomes_a_picture(text: str) -> None:
+    """GitHub draws `:100:` and `:thread:` as small pictures; here they stay what they were."""
+    shown = escape(text)
+
+    assert not re.search(r":[\w+\\-]+:", shown)
+    assert shown.replace("<!-- -->", "").replace("\\", "") == text
+
+
+def test_a_time_is_no_picture() -> None:
+    """Clocks and addresses are not padded with comments that only cost room."""
+    assert escape("21:16:43 0000:04:00.0 kernel.log:19") == "21:16:43 0000:04:00.0 kernel.log:19"
 
 
 def test_hostile_lines_are_inert(tmp_path: Path) -> None:

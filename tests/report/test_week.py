@@ -57,5 +57,5 @@ def test_a_week_is_read_in_bounded_time_and_memory(tmp_path: Path) -> None:
 
         assert process.returncode == 0
         assert took < 100
-        assert used.ru_maxrss < 600 << 10
+        assert used.ru_maxrss < 500 << 10
         assert "812.5" in out.read_text()

@@ -29,6 +29,16 @@ def test_amdgpu_ring_timeout_is_a_hang() -> None:
     assert pci(verdict) == "0000:03:00.0"
 
 
+def test_a_hang_of_no_named_gpu_is_likely() -> None:
+    """Where no line says which GPU it was, the verdict is not sure and names none."""
+    verdict = only(
+        "[   12.500000] [drm:amdgpu_job_timedout [amdgpu]] *ERROR* ring gfx_0.0.0 timeout, signaled seq=1, emitted seq=3\n"
+    )
+
+    assert (verdict.kind, verdict.certainty) == (KIND, Certainty.LIKELY)
+    assert verdict.device is None
+
+
 def test_device_lost_of_vulkan_alone_decides_nothing() -> None:
     """A graphics API prints the same for a reset, a hang and a loss."""
     text = "vk::Queue::submit: ErrorDeviceLost\n"
