@@ -68,7 +68,8 @@ def test_each_promise_names_a_test_that_exists() -> None:
 
 def test_each_row_of_the_table_has_a_test() -> None:
     """A fault without a test is a hope."""
-    lines = [line for line in TABLE.read_text("utf-8").splitlines() if line.startswith("| ")]
+    text = TABLE.read_text("utf-8").partition("## Fuzzing")[0]
+    lines = [line for line in text.splitlines() if line.startswith("| ")]
     faults = [line for line in lines if not line.startswith(("| fault", "| ---", "|---"))]
 
     assert len(faults) > 30

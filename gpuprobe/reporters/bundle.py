@@ -115,7 +115,7 @@ def _surplus(archive: zipfile.ZipFile, file: BinaryIO) -> list[str]:
     if min((info.header_offset for info in archive.infolist()), default=0) > 0:
         found.append("something stands before the first member")
     file.seek(-_END_LENGTH, os.SEEK_END)
-    if not file.read(len(_END_MARK)) == _END_MARK:
+    if file.read(len(_END_MARK)) != _END_MARK:
         found.append("something stands behind the list of members")
     return found
 
