@@ -28,7 +28,7 @@ demo: $(STAMP) ## Diagnose an example incident; no GPU needed
 
 # Where no byte code is kept, each worker and each program a test starts compiles everything anew.
 test: $(STAMP) ## Run the tests; no GPU, root or network needed
-	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -q -n 4 --dist worksteal
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -q -n 4 --dist worksteal
 
 lint: $(STAMP) ## Check style and imports
 	$(BIN)/ruff check .

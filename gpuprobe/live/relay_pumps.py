@@ -181,7 +181,10 @@ class Pump(threading.Thread):
         batched = not os.get_blocking(self._source)
         left: int | None = None
         while True:
-            ready = dict(poller.poll())
+            # After the engine's end, what is there is read and nothing is waited for: a daemon that
+            # keeps the pipe open may never write again.
+            ends = left is not None and not self.drained
+            ready = dict(poller.poll(0 if ends else None))
             if self._wake_read in ready:
                 poller.unregister(self._wake_read)
                 left = PIPE_BYTES  # a pipe held no more: what comes behind it is not the engine's

@@ -29,9 +29,7 @@ ARCHIVE_DEPTH = 4
 """Archives inside archives, and compressions inside compressions, at most."""
 
 
-def open_inputs(
-    paths: Sequence[str | Path], *, stdin: BinaryIO | None = None
-) -> Iterator[Input]:
+def open_inputs(paths: Sequence[str | Path], *, stdin: BinaryIO | None = None) -> Iterator[Input]:
     """What there is to read behind these paths, in order; folders sorted by name.
 
     Args:
@@ -264,9 +262,7 @@ def _expand(
             yield UnreadableInput(path, notes[0], "Copy or download the file again.")
             return
         opener = reopen or _once(blocks, path)
-        raw = RawInput(
-            path, name, opener, size=size, compressed=compressed, format=_READ[kind]
-        )
+        raw = RawInput(path, name, opener, size=size, compressed=compressed, format=_READ[kind])
         if reopen is None:
             raw.notes = notes
         yield raw

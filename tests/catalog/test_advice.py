@@ -292,7 +292,8 @@ def test_values_are_quoted_for_the_shell():
 def test_values_that_cannot_be_shown_are_left_out(path):
     """A value with control characters, or one that reads as an option, fills nothing."""
     assert not any(
-        command.startswith("gpuprobe jitcache repair ") for command in _commands(Kind.JIT_CACHE_CORRUPT, entry=path)
+        command.startswith("gpuprobe jitcache repair ")
+        for command in _commands(Kind.JIT_CACHE_CORRUPT, entry=path)
     )
 
 
