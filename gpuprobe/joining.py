@@ -100,7 +100,9 @@ def _read_report(
     try:
         readings.extend(read_report(raw, order))
     except InputUnreadableError as error:
-        unreadable.append(Input(raw.path, "text", None, 0, (str(error), error.hint)))
+        # The path stands before it already.
+        why = str(error).removeprefix(f"{raw.path} ")
+        unreadable.append(Input(raw.path, "text", None, 0, (f"it {why}.", error.hint)))
 
 
 def join_readings(readings: Sequence[Reading], options: Options) -> list[Timeline]:

@@ -44,7 +44,10 @@ def write_whole(path: Path, data: bytes) -> None:
     """
     if path.exists() and not path.is_file():
         # There is nothing to put in its place.
-        path.write_bytes(data)
+        try:
+            path.write_bytes(data)
+        except OSError as error:
+            raise _cannot(path, error) from error
         return
     with replacing(path) as file:
         file.write(data)
@@ -63,10 +66,14 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             yield file
         part.replace(path)
     except OSError as error:
-        raise UsageError(
-            f"{path} cannot be written: {error.strerror or error}", hint="Choose another place."
-        ) from error
+        raise _cannot(path, error) from error
     finally:
         # On a file system that cannot be written, taking away what is not there fails, too.
         with suppress(OSError):
             part.unlink(missing_ok=True)
+
+
+def _cannot(path: Path, error: OSError) -> UsageError:
+    return UsageError(
+        f"{path} cannot be written: {error.strerror or error}", hint="Choose another place."
+    )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TextIO
+from typing import Final, TextIO
 
 from gpuprobe.diagnosis import Diagnosis
 from gpuprobe.options import Options
@@ -17,6 +18,8 @@ from gpuprobe.report.forms import check_output
 from gpuprobe.report.gathering import Gathered, with_saved
 from gpuprobe.reporters.redact import Redactor
 from gpuprobe.reporters.report_redacted import redacted
+
+_NUMBER: Final = re.compile(r"\d+[> ] ")
 
 
 @dataclass(slots=True)
@@ -141,13 +144,22 @@ def _members(
 def _excerpts(gathered: Gathered, redactor: Redactor) -> Iterator[tuple[str, bytes]]:
     from gpuprobe.report.attachments import excerpts
 
-    found = excerpts(gathered)
-    redactor.learn(line for _, lines in found for line in lines)
+    found = [(path, [_numbered(line) for line in lines]) for path, lines in excerpts(gathered)]
+    for _, lines in found:
+        redactor.learn(text for _, text in lines)
+        redactor.learn_broken(text for _, text in lines)
     for number, (path, lines) in enumerate(found, start=1):
         for folder in gathered.folders:
             path = path.removeprefix(folder)
-        text = "\n".join(map(redactor.text, [path, "", *lines])) + "\n"
+        shown = [redactor.text(path), "", *(mark + redactor.text(text) for mark, text in lines)]
+        text = "\n".join(shown) + "\n"
         yield f"evidence/{number:02}.txt", text.encode("utf-8", "replace")
+
+
+def _numbered(line: str) -> tuple[str, str]:
+    """The number before a line, and the line: what stands at its beginning is a host or a user."""
+    found = _NUMBER.match(line)
+    return (found[0], line[found.end() :]) if found else ("", line)
 
 
 def _tables(gathered: Gathered, done: Written) -> Iterator[tuple[str, bytes]]:

@@ -7,6 +7,7 @@ the diagnosis rests on stays: PCI addresses, Xids, versions, times, figures.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import re
 from collections import Counter
@@ -35,6 +36,12 @@ KEEPABLE: Final = {
 _HOSTS = (find.SYSLOG_HOST, find.UNAME, find.HOST_FIELD, find.CLOUD_HOST, find.POD, find.URL_HOST,
           find.FQDN, find.NCCL_HOST, find.PEER, find.UNC)  # fmt: skip
 _ADDRESSES = (find.URL_HOST, find.FQDN)
+_PART = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[\w+/=.~-]{6,}", re.ASCII)
+"""Part of a token that stands in a line of its own; a word or a date is none."""
+
+_WRAPPED: Final = 500
+"""Characters of each line that are looked at for a secret that goes on in the next."""
+
 _KEPT = re.compile("\ue000(\\d+)\ue001")
 
 
@@ -125,6 +132,22 @@ class Redactor:
         self._only_learning = False
         self._counts = counts
 
+    def learn_broken(self, lines: Iterable[str]) -> None:
+        """Look at lines that followed each other, where a secret may be broken over two of them.
+
+        Each part is then found by itself: the rest of a token that a narrow terminal wrapped, or
+        the key in the line below a `--api-key` that a shell goes on with.
+        """
+
+        def found(secret: str) -> str:
+            for part in secret.split("\n"):
+                if _PART.fullmatch(part.strip()):
+                    self._known.add_secret(part.strip())
+            return secret
+
+        for above, below in itertools.pairwise(lines):
+            secret_shapes.replace(f"{above[-_WRAPPED:]}\n{below[:_WRAPPED]}", found)
+
     def text(self, text: str) -> str:
         """Return `text` redacted, also where it is percent-encoded or escaped."""
         text = spelled.without_colours(text)
@@ -177,6 +200,9 @@ class Redactor:
 
         Returns:
             The file's path: that of `output` with `.redaction.txt` behind it.
+
+        Raises:
+            UsageError: It cannot be written there.
         """
         path = output.with_name(f"{output.name}.redaction.txt")
         lines = ["# What stands for what in the report beside this file. Do not pass it on.\n"]
@@ -185,9 +211,17 @@ class Redactor:
                 shown = "(not kept)" if kind == "secret" else " ".join(original.split())
                 lines.append(f"{pseudonym}\t{shown}\t{self._counts[pseudonym]}\n")
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
-        with os.fdopen(os.open(path, flags, 0o600), "w", encoding="utf-8", errors="replace") as out:
-            os.fchmod(out.fileno(), 0o600)
-            out.writelines(lines)
+        try:
+            with os.fdopen(
+                os.open(path, flags, 0o600), "w", encoding="utf-8", errors="replace"
+            ) as out:
+                os.fchmod(out.fileno(), 0o600)
+                out.writelines(lines)
+        except OSError as error:
+            raise UsageError(
+                f"{path}, which says what stands for what, cannot be written: {error.strerror}",
+                hint="Move what is there away, or choose another place for the report.",
+            ) from error
         return path
 
     # --- a text ---

@@ -70,6 +70,9 @@ def redacted(
     every_text(report.diagnosis, note)
     _changed(report, note, str)
     redactor.learn(texts)
+    for side in {line.side for line in report.incident}:
+        rows = (line for line in report.incident if line.side == side)
+        redactor.learn_broken(text for line in rows for text in (line.text, *line.folded))
     diagnosis = redactor.diagnosis(report.diagnosis)
     done = _changed(report, text, redactor.host)
     return replace(done, diagnosis=diagnosis, replaced=redactor.summary()), redactor

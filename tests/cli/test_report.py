@@ -145,6 +145,18 @@ def test_a_report_that_was_read_is_never_written_over(tmp_path: Path) -> None:
     assert out.read_bytes() == before
 
 
+def test_a_map_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    """It holds the names themselves, so it is written through no link that somebody laid there."""
+    (tmp_path / "aim.txt").write_text("kept")
+    (tmp_path / "report.md.redaction.txt").symlink_to(tmp_path / "aim.txt")
+
+    done = run("report", LEFT_THE_BUS, "-o", tmp_path / "report.md")
+
+    assert done.returncode == 2
+    assert "report.md.redaction.txt, which says what stands for what" in done.stderr
+    assert (tmp_path / "aim.txt").read_text() == "kept"
+
+
 def test_verify_says_what_differs(tmp_path: Path) -> None:
     """0 as made, 1 with a change, 2 where it is no report."""
     out = tmp_path / "report.zip"

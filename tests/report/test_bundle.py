@@ -172,3 +172,22 @@ def test_all_forms_are_in_it_and_it_is_judged_again(tmp_path: Path) -> None:
     assert all("lathe" not in text for text in (page, *excerpts))
     assert written.files[-1].name == "out.zip.redaction.txt"
     assert written.files[-1].stat().st_mode & 0o777 == 0o600
+
+
+def test_the_lines_round_what_is_cited_are_redacted_as_they_stood(tmp_path: Path) -> None:
+    """The number before a line hides neither a user at its beginning nor a broken token."""
+    log = tmp_path / "engine.log"
+    log.write_text(
+        "uoq43jdi  2201 99.0  1.0 123 456 ?  Sl 10:00 1:00 python\n"
+        "AKIAD7WVkc\nrOg258Lewm\n"
+        "RuntimeError: CUDA error: unspecified launch failure\n"
+    )
+    out = tmp_path / "report.zip"
+
+    write(gather([log]), out)
+
+    with zipfile.ZipFile(out) as archive:
+        shown = archive.read("evidence/01.txt").decode()
+    assert "4> RuntimeError" in shown
+    for name in ("uoq43jdi", "AKIAD7WVkc", "rOg258Lewm"):
+        assert name not in shown

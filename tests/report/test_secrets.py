@@ -205,3 +205,36 @@ def test_no_pattern_is_slow_on_what_is_made_for_it(seed) -> None:
                     slow.append((name, pattern.pattern))
 
     assert slow == []
+
+
+@pytest.mark.parametrize(
+    ("above", "below", "secret"),
+    [
+        ("token hf_MdRzDTn7qLWaYyDIfIZwXe9u", "nB569abdqK", "nB569abdqK"),
+        ("AKIAD7WVkc", "rOg258Lewm", "AKIAD7WVkc"),
+        ("vllm serve m --api-key \\", "  8iS2G8NPRVdD53X83R", "8iS2G8NPRVdD53X83R"),
+    ],
+)
+def test_a_secret_broken_over_two_lines_is_found_in_each(
+    above: str, below: str, secret: str
+) -> None:
+    """A narrow terminal or a shell's backslash breaks it; the lines are redacted one by one."""
+    redactor = Redactor()
+    lines = ["INFO step 3", above, below, "INFO step 4 hash nB569zzzqK"]
+
+    redactor.learn_broken(lines)
+
+    shown = [redactor.text(line) for line in lines]
+    assert left([secret], "\n".join(shown)) == []
+    assert shown[0] == lines[0]
+    assert shown[3] == lines[3]
+
+
+def test_a_line_behind_a_name_is_no_secret() -> None:
+    """What follows a line that ends with `password:` is most often the next line of the log."""
+    redactor = Redactor()
+    lines = ["please enter the password:", "2026-12-01T04:15:14 INFO step 3", "INFO loaded"]
+
+    redactor.learn_broken(lines)
+
+    assert [redactor.text(line) for line in lines[1:]] == lines[1:]
