@@ -63,7 +63,12 @@ def test_every_device_is_sampled_with_its_units(fake: FakeNvml) -> None:
     """Power in watts, memory in bytes, from the field of power at this instant."""
     fake.set(ONE, power_mw=123456, temp_c=61, link_gen=3, link_width=8, memory_used_bytes=4096)
     with probing(fake) as probe:
-        events = collect(probe, lambda e: sampled_both(e) and of(CountersSampled, e, TWO))
+        events = collect(
+            probe,
+            lambda e: (
+                sampled_both(e) and of(CountersSampled, e, TWO) and of(PowerSampled, e, ONE)
+            ),
+        )
 
     sample = of(GpuSampled, events, ONE)[-1]
     assert sample.power_w == 123.456
@@ -737,8 +742,7 @@ def test_a_stall_brings_the_readings_before_it(fake: FakeNvml) -> None:
         collect(probe, lambda e: of(GpuSampled, e, ONE))
         gather(probe, 0.5)
         fake.hang(ONE)
-        events = collect(probe, lambda e: of(ProbeStalled, e))
-        events += collect(probe, lambda e: len(of(GpuSampled, e, ONE)) > 5)
+        collect(probe, lambda e: of(ProbeStalled, e) and len(of(GpuSampled, e, ONE)) > 5)
 
 
 def test_users_are_asked_while_memory_changes(fake: FakeNvml) -> None:
