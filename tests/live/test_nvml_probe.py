@@ -65,9 +65,7 @@ def test_every_device_is_sampled_with_its_units(fake: FakeNvml) -> None:
     with probing(fake) as probe:
         events = collect(
             probe,
-            lambda e: (
-                sampled_both(e) and of(CountersSampled, e, TWO) and of(PowerSampled, e, ONE)
-            ),
+            lambda e: sampled_both(e) and of(CountersSampled, e, TWO) and of(PowerSampled, e, ONE),
         )
 
     sample = of(GpuSampled, events, ONE)[-1]
