@@ -91,15 +91,34 @@ def _failures(timeline: Timeline) -> Iterator[tuple[Event, str]]:
             case EngineChanged(what=what) if what in DEADLY:
                 yield event, "the engine stopped working"
             case EngineChanged(what="stopped", code=int(code)) if code and code not in ON_REQUEST:
-                yield event, f"the engine's exit code {code} and no word of why"
+                yield event, f"the engine's exit code {code} {_last_words(timeline, event)}"
             case HostFaulted(what="hung-task") if OF_THE_DRIVER.search(event.origin.text):
                 yield event, "a task that hangs in the GPU's driver; a hang alone is no loss"
             case OtherFailed(what=what, where=where) if where in DISPLAY and WAITS.search(what):
                 yield event, "the display driver waits for the GPU"
-            case OtherFailed(what=what) if any(word in what.lower() for word in HARD):
+            case OtherFailed(what=what) if not _is_missing_module(what) and any(
+                word in what.lower() for word in HARD
+            ):
                 yield event, "an error on the GPU's side"
             case _:
                 continue
+
+
+def _last_words(timeline: Timeline, end: Event) -> str:
+    """What the engine said before its end, as far as it names an error."""
+    said = [
+        event
+        for event in timeline.of(OtherFailed)
+        if event.what and event.origin.input == end.origin.input
+    ]
+    if not said:
+        return "and no word of why"
+    return f"after “{said[-1].what[:120]}”, and no word of a GPU"
+
+
+def _is_missing_module(what: str) -> bool:
+    """A module that is not installed is no error of the GPU's side, whatever its name."""
+    return what.startswith("ModuleNotFoundError")
 
 
 def _went_on(timeline: Timeline, event: ProbeStalled | NvmlReturned) -> bool:

@@ -79,3 +79,15 @@ def test_a_task_of_the_driver_that_hangs_is_a_failure_without_a_cause() -> None:
 
     assert kinds(hung.format("nvidia-smi")) == [Kind.CANNOT_TELL]
     assert kinds(hung.format("btrfs-cleaner")) == [Kind.NO_FAULT]
+
+
+def test_a_module_that_is_missing_is_no_error_of_the_gpus_side() -> None:
+    """Its name may hold `gpu`; the import of a name such as DeviceLostError is no lost device."""
+    text = (
+        "Traceback (most recent call last):\n"
+        '  File "/opt/engine/serve.py", line 18, in <module>\n'
+        "    from gpu_tools import DeviceLostError, guard\n"
+        "ModuleNotFoundError: No module named 'gpu_tools'\n"
+    )
+
+    assert kinds(text) == [Kind.NO_FAULT]

@@ -64,7 +64,7 @@ FAMILY = Family(
             id="vulkan-device-lost",
             needles=("ERROR_DEVICE_LOST", "DeviceLostError", "ErrorDeviceLost"),
             regex=regex(
-                r"(?<![=!]= )(?<!case )\b(?:(?:VK_|(?:UR|ZE|PI)_RESULT_)?ERROR_DEVICE_LOST|(?:vk::)?DeviceLostError|(?:vk::\S*)?ErrorDeviceLost)\b(?! =)"
+                r"(?<![=!]= )(?<!case )\b(?:(?:VK_|(?:UR|ZE|PI)_RESULT_)?ERROR_DEVICE_LOST|vk::(?:\w+::)*DeviceLostError|(?:vk::\S*)?ErrorDeviceLost)\b(?! =)"
             ),
             read=_read_vulkan,
             examples=(
@@ -73,7 +73,11 @@ FAMILY = Family(
                 "vkQueueSubmit failed: VK_ERROR_DEVICE_LOST",
                 "RuntimeError: level_zero backend failed with error: 20 (UR_RESULT_ERROR_DEVICE_LOST)",
             ),
-            near=("case VK_ERROR_DEVICE_LOST:", "device lost its lease"),
+            near=(
+                "case VK_ERROR_DEVICE_LOST:",
+                "device lost its lease",
+                "    from gpuprobe import DeviceLostError, guard",
+            ),
             source="Vulkan specification, lost device",
         ),
         Pattern(
