@@ -219,6 +219,7 @@ class LossHinted(Event):
             `smi-error` (ERR! or "GPU requires restart" style state of one GPU),
             `remove-busy` ("Attempting to remove device ... non-zero usage count"),
             `unavailable` (NVML's event 0x4000: lost, or its firmware hangs), `smu-all-ones`,
+            `gpuprobe` (its own word in an engine's log),
             `bridge-error` (a sibling function or port died beside it).
     """
 

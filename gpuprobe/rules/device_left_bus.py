@@ -37,6 +37,7 @@ from collections.abc import Sequence
 
 from gpuprobe.diagnosis import Certainty, Kind, Role
 from gpuprobe.events import (
+    CudaFailed,
     Event,
     FirmwareFaulted,
     LinkStateReported,
@@ -52,7 +53,7 @@ from gpuprobe.rules.base import RM_STATUS_LOST, Finding, Rule, gpu_name, moment,
 from gpuprobe.rules.loss_signs import Sign, Test
 from gpuprobe.timeline import Timeline
 
-CARRIES_ALONE = frozenset({"status-lost", "rc-all-channels", "smu-all-ones"})
+CARRIES_ALONE = frozenset({"status-lost", "rc-all-channels", "smu-all-ones", "gpuprobe"})
 """Supporting words that carry a likely loss when no firmware fault came before them."""
 
 
@@ -229,11 +230,21 @@ def _from_support(timeline: Timeline, support: Sequence[Sign]) -> Sequence[Findi
     )
     for sign in signs:
         finding.cite(Role.SUPPORT, [sign.event], sign.says)
-    name = gpu_name(device)
-    finding.summary = (
-        f"{name[0].upper()}{name[1:]} probably left the bus: the inputs hold only what the driver "
-        "printed while it cleaned up, not the line that says so"
+    known_by = (
+        "the inputs hold only what the driver printed while it cleaned up, not the line that "
     )
+    known_by += "says so"
+    if kinds == {"gpuprobe"}:
+        known_by = "gpuprobe asked it beside the engine, and the kernel log would confirm it"
+        own = {sign.event.origin.line for sign in signs}
+        noticed = [
+            event
+            for event in timeline.of(CudaFailed)
+            if event.origin.input == finding.root.origin.input and event.origin.line not in own
+        ]
+        finding.cite(Role.CONSEQUENCE, noticed, "the error that made gpuprobe ask")
+    name = gpu_name(device)
+    finding.summary = f"{name[0].upper()}{name[1:]} probably left the bus: {known_by}"
     return [finding]
 
 

@@ -225,6 +225,7 @@ def supports(timeline: Timeline) -> Iterator[Sign]:
         "bridge-error": "another function of the card died with it",
         "smi-error": "nvidia-smi shows an error in place of a reading",
         "unavailable": "NVML's event says that the GPU is unavailable",
+        "gpuprobe": "gpuprobe asked it beside the engine and found it lost",
     }
     for event in timeline.of(LossHinted):
         if event.what in words and not (event.what == "rc-all-channels" and event.xid != LOST_XID):

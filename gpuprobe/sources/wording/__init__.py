@@ -22,6 +22,7 @@ from gpuprobe.sources.wording import (
     nvrm,
     oom,
     other_gpus,
+    own,
     pci,
     pci_tools,
     pciehp,
@@ -35,6 +36,7 @@ from gpuprobe.sources.wording.base import Family, Pattern
 FAMILIES: tuple[Family, ...] = (
     nvrm.FAMILY,
     nvidia_other.FAMILY,
+    own.FAMILY,
     aer.FAMILY,
     pciehp.FAMILY,
     pci.FAMILY,
