@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuprobe.cli import options
-from gpuprobe.cli.output import wants_colour, write
+from gpuprobe.cli.output import standard_input, wants_colour, write
 from gpuprobe.cli.progress import progress_on_stderr
 from gpuprobe.errors import UsageError
 from gpuprobe.identity import PciAddress
@@ -84,11 +84,9 @@ def command(
     )
     from gpuprobe.api import diagnose
 
-    if "-" in paths and sys.stdin is None:
-        raise UsageError("standard input is closed", hint="Pipe a log into it, or name a file.")
+    stdin = standard_input(paths)
     if output is not None:
         refuse_to_overwrite(Path(output), paths)
-    stdin = sys.stdin.buffer if "-" in paths else None
     with progress_on_stderr() as tell:
         diagnosis = diagnose(*paths, options=chosen, stdin=stdin, progress=tell)
     _write(diagnosis, format_, output, redact, _Look(quiet, verbose, color))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import io
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
 
 from gpuprobe.cli import options
+from gpuprobe.cli.output import standard_input
 from gpuprobe.cli.output import write as stdout
 from gpuprobe.cli.progress import progress_on_stderr
 from gpuprobe.errors import UsageError
@@ -80,8 +80,7 @@ def command(
     kept = parse_keep(keep)
     if output is not None:
         check_output(Path(output), paths)
-    if "-" in paths and sys.stdin is None:
-        raise UsageError("standard input is closed", hint="Pipe a log into it, or name a file.")
+    stdin = standard_input(paths)
     chosen = Options(
         since=since,
         until=until,
@@ -91,7 +90,6 @@ def command(
         boot_time=boot_time,
         host=host,
     )
-    stdin = sys.stdin.buffer if "-" in paths else None
     with progress_on_stderr() as tell:
         whom = cast("Audience", audience)
         gathered = gather(paths, chosen, whom, stdin=stdin, progress=tell)

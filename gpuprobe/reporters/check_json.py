@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, TextIO
 
 from gpuprobe import __version__
 from gpuprobe.checks.base import CheckFinding
 from gpuprobe.checks.report import CheckedGpu, CheckReport
+from gpuprobe.reporters.plain import write_json
 
 SCHEMA_ID = "gpuprobe.check/1"
 
@@ -18,8 +18,7 @@ class CheckJsonReporter:
 
     def render(self, report: CheckReport, out: TextIO) -> None:
         """Write `report` to `out`, ending with a newline."""
-        text = json.dumps(to_dict(report), ensure_ascii=False, indent=2, default=str)
-        out.write(text.encode("utf-8", "replace").decode("utf-8") + "\n")
+        write_json(to_dict(report), out, str)
 
 
 def to_dict(report: CheckReport) -> dict[str, Any]:

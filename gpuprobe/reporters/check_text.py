@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TextIO
 
 from gpuprobe.checks.base import REQUIREMENT_NOT_MET, CheckFinding, Status
 from gpuprobe.checks.report import CheckedGpu, CheckReport
-from gpuprobe.reporters.plain import count, printable, width, wrap
+from gpuprobe.reporters.plain import columns, count, printable, width, wrap
 
-COLUMNS = 80
-MAX_COLUMNS = 120
 LABEL_COLUMNS = 18
 
 MARKS = {
@@ -56,10 +53,7 @@ class CheckTextReporter:
         self.quiet = quiet
         self.verbose = verbose
         self.colour = colour
-        self.columns = COLUMNS
-        if fit_terminal:
-            found = shutil.get_terminal_size((COLUMNS, 24)).columns
-            self.columns = min(max(found, 60), MAX_COLUMNS)
+        self.columns = columns(fit_terminal=fit_terminal, least=60)
 
     def render(self, report: CheckReport, out: TextIO) -> None:
         """Write `report` to `out`, ending with a newline."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any, TextIO
@@ -10,10 +9,9 @@ from typing import Any, TextIO
 from gpuprobe import __version__
 from gpuprobe.boot_history import BootRow, End, History
 from gpuprobe.diagnosis import Verdict
-from gpuprobe.reporters.plain import count, printable, wrap
+from gpuprobe.reporters.plain import COLUMNS, count, printable, wrap, write_json
 
 SCHEMA_ID = "gpuprobe.history/1"
-COLUMNS = 80
 FAULTS_SHOWN = 4
 """Faults of one boot that the table names; the JSON holds all."""
 
@@ -101,8 +99,7 @@ class HistoryJsonReporter:
 
     def render(self, history: History, out: TextIO) -> None:
         """Write `history` to `out`, ending with a newline."""
-        text = json.dumps(to_dict(history), ensure_ascii=False, indent=2)
-        out.write(text.encode("utf-8", "replace").decode("utf-8") + "\n")
+        write_json(to_dict(history), out)
 
 
 def to_dict(history: History) -> dict[str, Any]:

@@ -9,9 +9,8 @@ from typing import TextIO
 from gpuprobe.jitcache.base import Harm
 from gpuprobe.jitcache.quarantine import Moved
 from gpuprobe.jitcache.report import CacheFinding, ScanReport
-from gpuprobe.reporters.plain import count, printable, wrap
+from gpuprobe.reporters.plain import COLUMNS, count, printable, wrap
 
-COLUMNS = 80
 SHOWN = 40
 """Findings of one sort that are shown; JSON has all."""
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 from typing import Any, TextIO
 
 from gpuprobe import __version__
 from gpuprobe.diagnosis import Cause, CauseEntry, Device, Diagnosis, Evidence, Input, Verdict
+from gpuprobe.reporters.plain import write_json
 
 SCHEMA_ID = "gpuprobe.diagnosis/1"
 
@@ -17,9 +17,7 @@ class JsonReporter:
 
     def render(self, diagnosis: Diagnosis, out: TextIO) -> None:
         """See `Reporter.render`."""
-        # Lone surrogates have no UTF-8 form; they become the replacement character.
-        text = json.dumps(to_dict(diagnosis), ensure_ascii=False, indent=2, default=_plain)
-        out.write(text.encode("utf-8", "replace").decode("utf-8") + "\n")
+        write_json(to_dict(diagnosis), out, _plain)
 
 
 def to_dict(diagnosis: Diagnosis) -> dict[str, Any]:

@@ -11,10 +11,9 @@ from gpuprobe.live.once import Figure, OnceGpu, OnceReport
 from gpuprobe.reading import Known, Unavailable, to_json
 from gpuprobe.reporters import outline
 from gpuprobe.reporters.json import to_dict
-from gpuprobe.reporters.plain import printable, wrap
+from gpuprobe.reporters.plain import COLUMNS, printable, wrap
 
 SCHEMA: Final = "gpuprobe.watch/1"
-COLUMNS: Final = 80
 NAME_COLUMNS: Final = 34
 
 

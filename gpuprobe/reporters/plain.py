@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import unicodedata
+from collections.abc import Callable
+from typing import Any, TextIO
+
+COLUMNS = 80
+"""Where lines are folded, unless the terminal's width is asked for."""
+
+MAX_COLUMNS = 120
+"""Longer lines are hard to read, however wide the terminal."""
 
 _BLANKS = str.maketrans({"\t": " ", "\n": " ", "\r": " ", "\v": " ", "\f": " "})
 _UNSAFE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
@@ -95,3 +105,23 @@ def fold(text: str, columns: int) -> list[str]:
 def count(number: int, noun: str) -> str:
     """`1 line`, `2 lines`, `1,234 lines`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def columns(*, fit_terminal: bool, least: int) -> int:
+    """Where lines are folded: at the terminal's width within limits, or at `COLUMNS`."""
+    if not fit_terminal:
+        return COLUMNS
+    return min(max(shutil.get_terminal_size((COLUMNS, 24)).columns, least), MAX_COLUMNS)
+
+
+def write_json(document: Any, out: TextIO, plain: Callable[[Any], Any] | None = None) -> None:
+    """Write one JSON document, indented, ending with a newline.
+
+    Args:
+        document: Plain values, in the order they are written.
+        out: Where to.
+        plain: Makes a plain value of what JSON has no form for.
+    """
+    text = json.dumps(document, ensure_ascii=False, indent=2, default=plain)
+    # Lone surrogates have no UTF-8 form; they become the replacement character.
+    out.write(text.encode("utf-8", "replace").decode("utf-8") + "\n")

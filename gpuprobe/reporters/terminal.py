@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Iterator
 from typing import TextIO
 
@@ -19,10 +18,8 @@ from gpuprobe.diagnosis import (
     Verdict,
 )
 from gpuprobe.reporters import outline
-from gpuprobe.reporters.plain import cut, fold, printable, wrap
+from gpuprobe.reporters.plain import columns, cut, fold, printable, wrap
 
-COLUMNS = 80
-MAX_COLUMNS = 120
 """Longer lines are hard to read, however wide the terminal is."""
 
 LIST_LIMIT = 6
@@ -56,10 +53,7 @@ class TerminalReporter:
         self.quiet = quiet
         self.verbose = verbose
         self.colour = colour
-        self.columns = COLUMNS
-        if fit_terminal:
-            found = shutil.get_terminal_size((COLUMNS, 24)).columns
-            self.columns = min(max(found, 40), MAX_COLUMNS)
+        self.columns = columns(fit_terminal=fit_terminal, least=40)
 
     def render(self, diagnosis: Diagnosis, out: TextIO) -> None:
         """See `Reporter.render`."""
