@@ -20,7 +20,7 @@ from typing import Any
 import pynvml  # noqa: TID251
 
 Calls = list[tuple[str, list[Any], list[str], float]]
-Made = list[tuple[Callable[..., Any], list[Any]]]
+Made = list[tuple[Callable[..., Any], list[Any], float]]
 
 
 def main(rate_hz: float, calls: Calls) -> None:
@@ -35,21 +35,18 @@ def main(rate_hz: float, calls: Calls) -> None:
     handles = [
         pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())
     ]
-    calm_s = max(apart_s for *_, apart_s in calls)
-    fast = [answering(handle, [one for one in calls if not one[3]]) for handle in handles]
-    calm = [answering(handle, [one for one in calls if one[3]]) for handle in handles]
+    answered = [answering(handle, calls) for handle in handles]
     stamps: list[list[float]] = [[] for _ in handles]
-    due = calm_due = time.monotonic()
+    due = time.monotonic()
+    due_of = dict.fromkeys((apart_s for *_, apart_s in calls), due)
     while not got:
-        all_due = due + 0.5 / rate_hz >= calm_due
-        if all_due:
-            calm_due = due + calm_s
+        now = {apart_s for apart_s, at in due_of.items() if due + 0.5 / rate_hz >= at}
+        due_of.update((apart_s, due + apart_s) for apart_s in now)
         for place, handle in enumerate(handles):
             stamps[place].append(time.monotonic())
-            for function, arguments in fast[place]:
-                function(handle, *arguments)
-            for function, arguments in calm[place] if all_due else ():
-                function(handle, *arguments)
+            for function, arguments, apart_s in answered[place]:
+                if apart_s in now:
+                    function(handle, *arguments)
         due = max(due + 1 / rate_hz, time.monotonic())
         time.sleep(max(0.0, due - time.monotonic()))
     pynvml.nvmlShutdown()
@@ -57,7 +54,7 @@ def main(rate_hz: float, calls: Calls) -> None:
         json.dumps(
             {
                 "stamps": dict(enumerate(stamps)),
-                "calls": [len(fast[place]) + len(calm[place]) for place in range(len(handles))],
+                "calls": [len(made) for made in answered],
             }
         )
     )
@@ -67,7 +64,7 @@ def answering(handle: Any, calls: Calls) -> Made:
     """The calls that this GPU answers, each value once."""
     found: Made = []
     given: set[str] = set()
-    for name, arguments, values, _ in calls:
+    for name, arguments, values, apart_s in calls:
         function = getattr(pynvml, name, None)
         if function is None or given.issuperset(values):
             continue
@@ -78,7 +75,7 @@ def answering(handle: Any, calls: Calls) -> Made:
         if "FieldValues" in name and any(value.nvmlReturn for value in answer):
             continue
         given.update(values)
-        found.append((function, arguments))
+        found.append((function, arguments, apart_s))
     return found
 
 

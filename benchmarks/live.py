@@ -23,7 +23,8 @@ from benchmarks.live_effect import LOADS, PAIRS, Effect, effect
 from benchmarks.live_program import START_UP_S, Program, told_stamps
 from benchmarks.process_tree import cpu_s, pss_mib
 from benchmarks.table import circumstances
-from gpuprobe.live.nvml_calls import CALLS, CALM_S, Group
+from gpuprobe.live.nvml_calls import CALLS, Group
+from gpuprobe.pace import CALM_S, RARE_S, SELDOM_S, SLOW_S, USERS_S
 
 MEMORY_EVERY_S = 5.0
 RATES = (1, 4, 10, 100)
@@ -147,10 +148,10 @@ class Part:
 def parts() -> Iterator[Part]:
     """All of them, each tool next to what it is compared with."""
     for rate in RATES:
-        calls = json.dumps(list(fast_calls()))
+        calls = json.dumps(list(sampled_calls()))
         bare = (sys.executable, "-m", "benchmarks.bare_nvml", str(rate), calls)
         yield _worker("gpuprobe", rate, f"gpuprobe watch --rate {rate} >/dev/null")
-        yield Part(f"pynvml-{rate}", bare, told_stamps, f"the same fast calls at {rate} Hz, bare")
+        yield Part(f"pynvml-{rate}", bare, told_stamps, f"the same calls at {rate} Hz, bare")
         yield _worker("record", rate, f"gpuprobe record --rate {rate} FILE")
         yield _worker("session", rate, f"gpuprobe.live.session.Session at {rate} Hz")
         yield _worker("probe", rate, f"gpuprobe.live.nvml.NvmlProbe at {rate} Hz")
@@ -164,20 +165,31 @@ def parts() -> Iterator[Part]:
     yield Part("nvitop-4", nvitop, _unseen, "nvitop --interval 0.25", True, missing)
 
 
-def fast_calls() -> Iterator[tuple[str, list[Any], list[str], float]]:
-    """What gpuprobe reads at the sampling rate.
+APART_S = {
+    Group.FAST: 0.0,
+    Group.CALM: CALM_S,
+    Group.SLOW: SLOW_S,
+    Group.USERS: USERS_S,
+    Group.RARE: RARE_S,
+    Group.SELDOM: SELDOM_S,
+}
+
+
+def sampled_calls() -> Iterator[tuple[str, list[Any], list[str], float]]:
+    """What gpuprobe reads again and again, as often as gpuprobe reads it.
 
     Yields:
         Function, arguments, names of the values, and the seconds that two calls are apart at
         least.
     """
-    apart_s = {Group.FAST: 0.0, Group.CALM: CALM_S}
     for call in CALLS:
-        if call.group in apart_s:
+        if call.group in APART_S:
             fields = [value.field for value in call.gives if value.field is not None]
             arguments: list[Any] = [fields] if fields else list(call.args)
+            if call.function == "nvmlDeviceGetSamples":
+                arguments.append(0)  # all that the driver keeps
             names = [value.name for value in call.gives]
-            yield call.function, arguments, names, apart_s[call.group]
+            yield call.function, arguments, names, APART_S[call.group]
 
 
 def _worker(name: str, rate: int, shown: str) -> Part:

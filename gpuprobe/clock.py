@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +41,31 @@ class Stamp:
         return self.raw in (self.wall.isoformat(), self.wall.isoformat(timespec="milliseconds"))
 
 
+class LiveStamp(Stamp):
+    """A stamp by both clocks of this machine: `raw` is written when somebody asks, as few do.
+
+    Args:
+        monotonic_s: As in `Stamp`.
+        wall: Aware date and time.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, monotonic_s: float, wall: datetime) -> None:
+        put = object.__setattr__
+        put(self, "monotonic_s", monotonic_s)
+        put(self, "wall", wall)
+        put(self, "year_known", True)
+        put(self, "resolution_s", 0.001)
+
+    if not TYPE_CHECKING:
+
+        @property
+        def raw(self) -> str:
+            """See `Stamp`."""
+            return self.wall.isoformat()
+
+
 def now() -> Stamp:
     """This moment by both clocks of this machine: what a live reading is stamped with."""
-    wall = datetime.now(UTC)
-    return Stamp(
-        wall.isoformat(timespec="milliseconds"), time.monotonic(), wall, resolution_s=0.001
-    )
+    return LiveStamp(time.monotonic(), datetime.now(UTC))

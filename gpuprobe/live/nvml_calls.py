@@ -1,8 +1,8 @@
 """The NVML calls that gpuprobe makes, all of them, as data. Nothing here imports NVML.
 
 The child makes no call that is not in `CALLS`, and `docs/nvml-calls.md` is made from it. A call
-belongs to one group: `fast` calls run at the sampling rate, `calm` ones too but ten times a second
-at most, `slow` ones once a second, `users` ones when memory in use changed, `rare` ones every ten
+belongs to one group: `fast` calls run at the sampling rate, `calm` ones too but once a second at
+most, `slow` ones once a second, `users` ones when memory in use changed, `rare` ones every ten
 seconds, `seldom` ones every thirty, `once` ones when a device is opened. Two calls may give the
 same value: the first that this device answers is used and the other is never made again.
 
@@ -24,7 +24,7 @@ class Group(StrEnum):
     ONCE = "once"
     FAST = "fast"
     CALM = "calm"
-    """What the driver averages itself, changes slowly or costs more; `CALM_S` apart at least."""
+    """What the driver averages itself, changes slowly or costs more; see `pace`."""
     SLOW = "slow"
     USERS = "users"
     """Who uses the device: at the pace of the slow group while its memory in use changes."""
@@ -397,7 +397,7 @@ _EVENT: Final = (
     Call("nvmlEventSetCreate", Group.EVENT),
     Call("nvmlDeviceGetSupportedEventTypes", Group.EVENT),
     Call("nvmlDeviceRegisterEvents", Group.EVENT),
-    Call("nvmlEventSetWait", Group.EVENT, note="Waits 400 ms at most."),
+    Call("nvmlEventSetWait", Group.EVENT, note="Waits 600 ms at most."),
 )
 
 CALLS: Final = (*_FAST, *_CALM, *_SLOW, *_RARE, *_ONCE, *_LIBRARY, *_EVENT)
@@ -418,18 +418,7 @@ RECOVERY_EVENT: Final = 0x8000
 EVENT_TYPES: Final = XID_EVENT | UNAVAILABLE_EVENT | RECOVERY_EVENT
 """NVML events that are asked for, where the device offers them: Xid, unavailable, recovery."""
 
-EVENT_WAIT_MS: Final = 400
-
-CALM_S: Final = 0.1
-"""Time between two passes of the calm group at least, seconds."""
-
-SLOW_S: Final = 1.0
-RARE_S: Final = 10.0
-SELDOM_S: Final = 30.0
-"""Time between two passes of these groups, seconds."""
-
-USERS_S: Final = 10.0
-"""The users group is read this often although nothing changed, seconds."""
+EVENT_WAIT_MS: Final = 600
 
 FIRMWARE_XIDS: Final = frozenset({62, 119, 120, 175})
 """Xids after which the GPU's own firmware does not answer: no further call at all."""

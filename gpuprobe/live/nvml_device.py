@@ -10,15 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuprobe.identity import PciAddress
 from gpuprobe.live import wire
-from gpuprobe.live.nvml_calls import (
-    CALM_S,
-    RARE_S,
-    SELDOM_S,
-    SLOW_S,
-    USERS_S,
-    Group,
-    number_of,
-)
+from gpuprobe.live.nvml_calls import Group, number_of
 from gpuprobe.live.nvml_plan import (
     LOST,
     NOT_FOUND,
@@ -32,6 +24,7 @@ from gpuprobe.live.nvml_plan import (
     absent,
 )
 from gpuprobe.live.nvml_wait import EventWait
+from gpuprobe.pace import CALM_S, RARE_S, SELDOM_S, SLOW_S, USERS_S
 
 if TYPE_CHECKING:
     from gpuprobe.live.nvml_child import Child
@@ -116,8 +109,20 @@ class Device:
 
         return enter
 
-    def call(self, function: str, *args: Any, slot: int | None = None) -> Any:
+    def call(
+        self,
+        function: str,
+        *args: Any,
+        slot: int | None = None,
+        made_by: Callable[..., Any] | None = None,
+    ) -> Any:
         """One call about this device outside of a plan, noted under `slot` or the device's own.
+
+        Args:
+            function: Its name in the list of calls.
+            *args: What it is called with.
+            slot: Where it is noted.
+            made_by: What makes it; None for the binding's function of that name.
 
         Raises:
             Stopped: No call may be made to it any more.
@@ -127,7 +132,7 @@ class Device:
             raise Stopped
         self._child.enter(slot, number_of(function))
         try:
-            return getattr(self._child.nvml, function)(*args)
+            return (made_by or getattr(self._child.nvml, function))(*args)
         finally:
             self._child.leave(slot)
 
@@ -268,15 +273,17 @@ class Device:
             return
         self._events.start(self._handle)
         period = round(1e9 / settings.rate_hz)
-        next_at = slow_at = time.monotonic_ns()
+        first = next_at = slow_at = time.monotonic_ns()
         while not self._over:
             last = self._last_pass
             now = self._pass_fast(period)
             if now >= slow_at or self._slow_due:
                 self._slow_due = False
                 self._pass_slow()
-                slow_at += SLOW_NS * max(1, (now - slow_at) // SLOW_NS + 1)
                 self._pass_rare(now)
+                if slow_at == first:  # every call has been made once
+                    self._child.give_back_memory()
+                slow_at += SLOW_NS * max(1, (now - slow_at) // SLOW_NS + 1)
             if last:
                 self.give_up("unavailable")
                 return

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from operator import itemgetter
 from typing import Any, Final
 
-from gpuprobe.clock import Stamp
+from gpuprobe.clock import LiveStamp, Stamp
 from gpuprobe.events import (
     CountersSampled,
     DeviceIdentified,
@@ -46,11 +46,16 @@ COUNTED: Final = frozenset(
 """Values behind the fast ones that are counts, flags or lifetime sums."""
 _TRAFFIC: Final = frozenset({"pcie_rx_bytes", "pcie_tx_bytes"})
 """Counts that rise all the time."""
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SAMPLED: Final = frozenset(GpuSampled.__dataclass_fields__)
 _SAMPLED_NAMES: Final = tuple(name for name in FAST_NAMES if name in _SAMPLED)
 _sampled_part = itemgetter(*(place for place, name in enumerate(FAST_NAMES, 1) if name in _SAMPLED))
 """The fields of `GpuSampled` in a row."""
+_NUMBERS: Final = frozenset({int, float})
+_SAMPLED_TYPES: Final = tuple(
+    _NUMBERS if "float" in str(GpuSampled.__dataclass_fields__[name].type) else frozenset({int})
+    for name in _SAMPLED_NAMES
+)
+"""What each of them can be; anything else is no reading."""
 _HINTS: Final = {
     4: "Run as root, or give the user access to /dev/nvidia*.",
     9: "Load NVIDIA's driver (modprobe nvidia); it is looked for again every few seconds.",
@@ -63,8 +68,7 @@ _HINTS: Final = {
 
 def now_stamp(monotonic_ns: int, wall_ns: int) -> Stamp:
     """A live event's stamp: both clocks, aware UTC."""
-    wall = _EPOCH + timedelta(microseconds=wall_ns // 1000)
-    return Stamp(wall.isoformat(), monotonic_ns / 1e9, wall, True, 0.001)
+    return LiveStamp(monotonic_ns / 1e9, datetime.fromtimestamp(wall_ns / 1e9, UTC))
 
 
 @dataclass(slots=True)
@@ -139,6 +143,7 @@ class Translator:
         self.bye: str | None = None
         self._order = order
         self._number = 0
+        self._whole_rows: set[tuple[type, ...]] = set()
 
     def start_anew(self) -> None:
         """Another child begins: its slots are its own; readings of devices are kept."""
@@ -155,8 +160,8 @@ class Translator:
             return []
         try:
             found: list[Event] = handle(message)
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError):
-            return []
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError, OSError):
+            return []  # OSError: what the C library says of a time that it cannot take apart
         return found
 
     def base(
@@ -181,8 +186,7 @@ class Translator:
         device = self.devices.get(slot)
         pci = PciAddress.try_parse(message.get("pci"))
         if device is None or (pci is not None and device.pci not in (None, pci)):
-            index = message.get("index")
-            device = Device(slot, pci=pci, index=index if isinstance(index, int) else None)
+            device = Device(slot, pci=pci, index=_index(message))
             self.devices[slot] = device
         if device.pci is None:
             device.pci = pci
@@ -211,7 +215,7 @@ class Translator:
             PciAddress.parse(message["pci"]),
             uuid=_text(message["uuid"]),
             name=_text(message["name"]),
-            index=message["index"] if isinstance(message["index"], int) else None,
+            index=_index(message),
         )
         self.devices[device.slot] = device
         return []
@@ -231,10 +235,10 @@ class Translator:
             base = self.base(message, "", "nvmlDeviceGet*", device.pci)
             return [self._identified(message, device, found), *described(base, found)]
         for name in _SAMPLED & found.keys():
-            if isinstance(found[name], dict):
-                device.slow.pop(name, None)
-            else:
+            if found[name].__class__ in _NUMBERS:
                 device.slow[name] = found[name]
+            else:
+                device.slow.pop(name, None)
         if _TRAFFIC & found.keys():
             self._set_rates(message, device, found)
         return self._counted(message, device, found)
@@ -273,7 +277,7 @@ class Translator:
             index=device.index,
             serial=_text(found.get("serial")),
             is_gpu=True,
-            driver_version=driver.value if isinstance(driver, Known) else None,
+            driver_version=_text(driver.value) if isinstance(driver, Known) else None,
             vendor_id=ids & 0xFFFF if isinstance(ids, int) else None,
             device_id=ids >> 16 if isinstance(ids, int) else None,
         )
@@ -306,11 +310,11 @@ class Translator:
         offset = message["w"] - message["m"]
         found: list[Event] = []
         for row in rows:
-            known = {
-                name: value
-                for name, value in zip(_SAMPLED_NAMES, _sampled_part(row), strict=True)
-                if value is not None and value.__class__ is not dict
-            }
+            part = _sampled_part(row)
+            if tuple(map(type, part)) in self._whole_rows:
+                known = dict(zip(_SAMPLED_NAMES, part, strict=True))
+            else:
+                known = self._readings_of(part)
             if not known:
                 continue  # no fast value answered: no sample
             known = {**slow, **known}
@@ -324,12 +328,22 @@ class Translator:
         device.fast = rows[-1]
         return found
 
+    def _readings_of(self, part: tuple[Any, ...]) -> dict[str, Any]:
+        """What of a row is a reading; the types of a row without any other are remembered."""
+        known = {
+            name: value
+            for name, value, types in zip(_SAMPLED_NAMES, part, _SAMPLED_TYPES, strict=True)
+            if value.__class__ in types
+        }
+        if len(known) == len(part):
+            self._whole_rows.add(tuple(map(type, part)))
+        return known
+
     def _on_power(self, message: dict[str, Any]) -> list[Event]:
         device = self._device(message)
         samples = DriverSamples(message["samples"])
         device.readings["power_samples"] = Known(samples)
-        _, milliwatts = samples.whole()
-        text = f"{len(samples)} power samples of the driver, at most {max(milliwatts) / 1e3:.0f} W"
+        text = f"{len(samples)} power samples of the driver, at most {samples.highest():.0f} W"
         base = self.base(message, text, "nvmlDeviceGetSamples", device.pci)
         return [PowerSampled.trusted({**base, "samples": samples})]
 
@@ -347,7 +361,7 @@ class Translator:
         if kind & XID_EVENT:
             text = f"NVML event: Xid {data}"
             base = self.base(message, text, "nvmlEventSetWait", device.pci)
-            return [XidReported(**base, code=data, uuid=device.uuid, via=INPUT)]
+            return [XidReported(**base, code=_whole(data), uuid=device.uuid, via=INPUT)]
         if kind & UNAVAILABLE_EVENT:
             text = "NVML event: GPU unavailable (type 0x4000)"
             base = self.base(message, text, "nvmlEventSetWait", device.pci)
@@ -358,20 +372,21 @@ class Translator:
         device = self._device(message)
         if device.over:
             return []
+        call = _word(message["call"])
         device.over = True
         device.fast = []
-        gone = Unavailable(Reason.LOST, f"{message['call']} returned GPU_IS_LOST")
+        text = f"{call} returned GPU_IS_LOST"
+        gone = Unavailable(Reason.LOST, text)
         device.lost = gone
         if device.pci is None:
             device.not_opened = gone
         for name in (*FAST_NAMES, *(value.name for value in _SELDOM)):
             device.readings[name] = gone
-        text = f"{message['call']} returned GPU_IS_LOST"
         return [
             GpuLostReported(
-                **self.base(message, text, message["call"], device.pci),
+                **self.base(message, text, call, device.pci),
                 by="nvml",
-                index=device.index if device.index is not None else message.get("index"),
+                index=device.index if device.index is not None else _index(message),
                 uuid=device.uuid,
             )
         ]
@@ -384,18 +399,19 @@ class Translator:
             "unavailable": "the driver called the device unavailable; it is not asked any more",
             "skipped": "the device is asleep, or is to be left alone; it is not asked any more",
         }
-        text = words.get(message["why"], message["why"])
+        text = _word(words.get(message["why"], message["why"]))
         return [self.changed(message, "stopped", text, device=device.pci)]
 
     def _on_nvml(self, message: dict[str, Any]) -> list[Event]:
         device = self._device(message) if "slot" in message else None
-        text = f"{message['call']} returned {message['name']} ({message['code']})"
-        if device and (device.pci is None or message["call"] in OPENING):
+        call, name, code = _word(message["call"]), _word(message["name"]), _whole(message["code"])
+        text = f"{call} returned {name} ({code})"
+        if device and (device.pci is None or call in OPENING):
             device.over = True
-            device.not_opened = Unavailable(REASONS.get(message["code"], Reason.FAILED), text)
-        base = self.base(message, text, message["call"], device.pci if device else None)
-        index = device.index if device and device.index is not None else message.get("index")
-        return [NvmlReturned(**base, code=message["code"], name=message["name"], index=index)]
+            device.not_opened = Unavailable(REASONS.get(code, Reason.FAILED), text)
+        base = self.base(message, text, call, device.pci if device else None)
+        index = device.index if device and device.index is not None else _index(message)
+        return [NvmlReturned(**base, code=code, name=name, index=index)]
 
     def _on_closed(self, message: dict[str, Any]) -> list[Event]:
         code, name = message["code"], message["name"]
@@ -429,6 +445,25 @@ class Translator:
 
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
+
+
+def _index(message: dict[str, Any]) -> int | None:
+    index = message.get("index")
+    return index if index.__class__ is int else None
+
+
+def _word(value: Any) -> str:
+    """A text that a message must have; without it the message is damaged."""
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _whole(value: Any) -> int:
+    """A whole number that a message must have."""
+    if value.__class__ is not int:
+        raise TypeError(f"{value!r} is no whole number")
+    return int(value)
 
 
 def _in_words(known: dict[str, Any]) -> str:

@@ -23,10 +23,15 @@ from gpuprobe.live import wire
 MODULE: Final = "gpuprobe.live.nvml_child"
 _BOOT: Final = (
     "import runpy, sys\n"
-    "sys.path += sys.argv.pop(1).split('\\n')\n"
+    "installed = [place.endswith('-packages') for place in sys.path]\n"
+    "first = installed.index(True) if any(installed) else len(installed)\n"
+    "sys.path[first:first] = sys.argv.pop(1).split('\\n')\n"
     f"runpy.run_module({MODULE!r}, run_name='__main__', alter_sys=True)\n"
 )
-"""For a package that an isolated Python does not find: the folders to look in come first."""
+"""For a package that an isolated Python does not find: the folders to look in come first.
+
+They go behind the standard library and before what is installed, which may be another version.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +92,7 @@ def command(argument: str) -> list[str]:
 
     `python -I -m` where an isolated Python finds the package; it does not look at PYTHONPATH, the
     working folder or a user's own site-packages, so for those `-I -c` with the folders that this
-    process has the packages from, behind its own.
+    process has the packages from.
     """
     folders = [Path(gpuprobe.__file__).parents[1]]
     spec = importlib.util.find_spec("pynvml")

@@ -22,6 +22,8 @@ GROUPS: Final = (Group.FAST, Group.CALM)
 SAMPLES: Final = 512
 """Room for the driver's own samples; an H200 keeps 120."""
 TOO_SMALL: Final = 7
+TIMEOUT: Final = 10
+"""NVML's codes: more samples than room; nothing happened while it waited."""
 
 _NUMBERS: Final[dict[str, Any]] = {
     "nvmlDeviceGetPowerUsage": ctypes.c_uint,
@@ -102,6 +104,34 @@ def quick_samples(nvml: Any) -> Callable[..., bytes]:
         return ctypes.string_at(room, count.value * wire.SAMPLE.size)
 
     return ask
+
+
+def quick_wait(nvml: Any) -> Callable[..., Any]:
+    """`nvmlEventSetWait` that gives None when nothing happened, which is how most waits end."""
+    library = _library()
+    function: Any = getattr(library, "nvmlEventSetWait_v2", None)
+    out = nvml.c_nvmlEventData_t()
+    reference = ctypes.byref(out)
+
+    def wait(events: Any, limit_ms: int) -> Any:
+        if function is None:
+            code, found = _by_binding(nvml, events, limit_ms)
+        else:
+            code, found = function(events, reference, ctypes.c_uint(limit_ms)), out
+        if code == TIMEOUT:
+            return None
+        if code:
+            raise nvml.NVMLError(code)
+        return found
+
+    return wait
+
+
+def _by_binding(nvml: Any, events: Any, limit_ms: int) -> tuple[int, Any]:
+    try:
+        return 0, nvml.nvmlEventSetWait(events, limit_ms)
+    except nvml.NVMLError as error:
+        return error.value, None
 
 
 def _number(error: Any, function: Any, out: Any, args: tuple[int, ...]) -> Callable[..., Any]:

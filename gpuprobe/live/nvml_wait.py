@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from gpuprobe.live import wire
@@ -21,13 +22,12 @@ from gpuprobe.live.nvml_calls import (
     XID_EVENT,
 )
 from gpuprobe.live.nvml_plan import GPU_NOT_FOUND, LOST, SHUT, DeviceLost, Stopped
+from gpuprobe.live.nvml_quick import quick_wait
 
 if TYPE_CHECKING:
     from gpuprobe.live.nvml_child import Child
     from gpuprobe.live.nvml_device import Device
 
-TIMEOUT = 10
-"""NVML_ERROR_TIMEOUT: nothing happened while it waited, which is the normal answer."""
 TRIES = 4
 """After so many failures in a row the wait is given up."""
 PAUSE_S = 0.2
@@ -89,23 +89,24 @@ class EventWait:
         except error_type as error:
             self._say_none(error.value)
             return
+        wait = quick_wait(self._child.nvml)
         failures = 0
         while failures < TRIES:
             try:
-                event = self._call("nvmlEventSetWait", events, EVENT_WAIT_MS)
+                event = self._call("nvmlEventSetWait", events, EVENT_WAIT_MS, made_by=wait)
             except error_type as error:
                 code = error.value
-                failures = 0 if code == TIMEOUT else failures + 1
-                if failures:
-                    time.sleep(PAUSE_S)
+                failures += 1
+                time.sleep(PAUSE_S)
                 continue
             failures = 0
-            self._take(int(event.eventType), int(event.eventData))
+            if event is not None:
+                self._take(int(event.eventType), int(event.eventData))
         self._say_none(code)
 
-    def _call(self, function: str, *args: Any) -> Any:
+    def _call(self, function: str, *args: Any, made_by: Callable[..., Any] | None = None) -> Any:
         try:
-            return self._device.call(function, *args, slot=self._slot)
+            return self._device.call(function, *args, slot=self._slot, made_by=made_by)
         except self._child.nvml.NVMLError as error:
             if error.value == LOST:
                 raise DeviceLost(function) from None

@@ -1,8 +1,8 @@
 """Watches GPUs and the ports above them in sysfs.
 
-Presence is tested four times a second, links and counters are read every two seconds. Needs no root
-and no driver. Cost: two small reads of open files a GPU and tick, some ten every two seconds for
-each function on its path. Nothing is read from a device that is asleep, so none is kept awake.
+Presence is tested four times a second, links and counters are read every three seconds. Needs no
+root and no driver. Cost: two small reads of open files a GPU and tick, some ten every three seconds
+for each function on its path. Nothing is read from a device that is asleep, so none is kept awake.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ from gpuprobe.sources.threaded import Beat, ThreadedSource, Turn
 __all__ = ["LinkReading", "SysfsSource", "gpus", "path_to_root"]
 
 PRESENCE_S = 0.25
-SLOW_EVERY = 8
+SLOW_EVERY = 12
 """Presence ticks between two looks at links, counters and the list of devices."""
 
 _ONES = b"\xff\xff\xff\xff"

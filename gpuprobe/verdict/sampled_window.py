@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
@@ -11,8 +10,10 @@ from gpuprobe.derive import Extent, Window, extent, window_before
 from gpuprobe.diagnosis import RuledOut
 from gpuprobe.events import CountersSampled, GpuSampled, HostSampled
 from gpuprobe.identity import PciAddress
+from gpuprobe.pace import CALM_S
 from gpuprobe.rules.base import Finding
 from gpuprobe.timeline import Timeline
+from gpuprobe.values import Value
 
 LONGEST_S: Final = 120.0
 """How far back a window reaches."""
@@ -35,8 +36,7 @@ NORMAL_REASONS: Final = {
 """Clock-event reasons that limit a healthy card at work. 0x1, idle, limits nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(Value):
     """The samples of one window."""
 
     samples: Sequence[GpuSampled]
@@ -96,10 +96,18 @@ def none_seen(timeline: Timeline, finding: Finding, view: View) -> RuledOut:
         why=(
             f"no precursor in the {length(view)} sampled at {view.window.rate_hz:.3g} Hz before "
             f"the loss: {'; '.join(words) or 'nothing moved'}; what is shorter than "
-            f"{1000 / view.window.rate_hz:.0f} ms was not seen"
+            f"{1000 / view.window.rate_hz:.0f} ms was not seen{_coarser(timeline, view)}"
         ),
         figures=figures,
     )
+
+
+def _coarser(timeline: Timeline, view: View) -> str:
+    """Our own samples repeat some of their values; a table of another tool is taken at its word."""
+    ours = {one.path for one in timeline.inputs if one.format in ("live", "recording")}
+    if view.samples[0].origin.input not in ours or 1 / view.window.rate_hz >= CALM_S:
+        return ""
+    return f" ({CALM_S:g} s for link width, load and memory in use)"
 
 
 def length(view: View) -> str:

@@ -318,7 +318,7 @@ def test_one_device_hangs_and_the_other_goes_on(fake: FakeNvml) -> None:
     """The stall is named in its deadline; leaving is prompt; the child ends when let go."""
     with probing(fake) as probe:
         collect(probe, sampled_both)
-        fake.hang(ONE, "nvmlDeviceGetPerformanceState")
+        fake.hang(ONE, "nvmlDeviceGetCurrPcieLinkGeneration")
         began = time.monotonic()
         events = collect(probe, lambda e: of(ProbeStalled, e))
         took = time.monotonic() - began
@@ -330,13 +330,17 @@ def test_one_device_hangs_and_the_other_goes_on(fake: FakeNvml) -> None:
 
         stall = of(ProbeStalled, events)[0]
         assert len(of(ProbeStalled, events)) == 1
-        assert ("nvmlDeviceGetPerformanceState", ONE, pid) == (stall.call, stall.device, stall.pid)
+        assert ("nvmlDeviceGetCurrPcieLinkGeneration", ONE, pid) == (
+            stall.call,
+            stall.device,
+            stall.pid,
+        )
         assert stall.tid != pid
         assert took < 1.0
         assert gaps(of(GpuSampled, events, TWO)) < 0.3
         assert left < 1.3
         assert [pid] == [held.pid for held in probe.left_behind]
-        assert "nvmlDeviceGetPerformanceState" in str(probe.left_behind[0])
+        assert "nvmlDeviceGetCurrPcieLinkGeneration" in str(probe.left_behind[0])
         time.sleep(0.3)
         assert alive(pid)
 
@@ -369,7 +373,7 @@ def test_a_call_that_returns_late_is_said_and_sampling_goes_on(fake: FakeNvml) -
     """A stall that ended is told apart from one that lasts."""
     with probing(fake) as probe:
         collect(probe, sampled_both)
-        fake.hang(ONE, "nvmlDeviceGetPerformanceState")
+        fake.hang(ONE, "nvmlDeviceGetCurrPcieLinkGeneration")
         collect(probe, lambda e: of(ProbeStalled, e))
         fake.let_go()
         collect(probe, lambda e: any("returned after" in x.origin.text for x in e))
@@ -395,7 +399,7 @@ def test_state_d_is_noticed(fake: FakeNvml) -> None:
     """A thread that the kernel will not interrupt is named with its state."""
     with probing(fake) as probe:
         collect(probe, sampled_both)
-        fake.hang(ONE, "nvmlDeviceGetPerformanceState", in_d=True)
+        fake.hang(ONE, "nvmlDeviceGetCurrPcieLinkGeneration", in_d=True)
         events = collect(probe, lambda e: any(s.state == "D" for s in of(ProbeStalled, e)))
 
     assert "state D" in of(ProbeStalled, events)[-1].origin.text

@@ -302,7 +302,7 @@ def test_a_loss_is_told_once_within_a_second_and_the_other_gpu_is_not_in_it(
     """Config space reads all ones, awake: a presence event, the finding, the port's side of it."""
     ticks.run(5)
     machine.lose(GPU)
-    found = ticks.run(10)
+    found = ticks.run(SLOW_EVERY + 2)
 
     (gone,) = of(PresenceTested, found)
     (unreadable,) = of(ConfigSpaceUnreadable, found)
@@ -383,7 +383,7 @@ def test_counters_are_told_when_one_rose(ticks: Ticks, machine: FakeSysfs) -> No
     """Values by file and name, in words what rose; of the port as well as of the GPU."""
     ticks.run(1)
     machine.count(GPU, "correctable", RxErr=2)
-    found = of(CountersSampled, ticks.run(10))
+    found = of(CountersSampled, ticks.run(SLOW_EVERY + 2))
 
     assert {e.device for e in found} == {GPU, SWITCH[-1]}
     own = next(e for e in found if e.device == GPU)
@@ -395,7 +395,7 @@ def test_a_link_is_told_when_it_changed(ticks: Ticks, machine: FakeSysfs) -> Non
     """Seen from both ends, with the best that each could do."""
     ticks.run(1)
     machine.set_link(GPU, width=4)
-    found = of(LinkStateReported, ticks.run(10))
+    found = of(LinkStateReported, ticks.run(SLOW_EVERY + 2))
 
     assert {(e.device, e.width, e.max_width) for e in found} == {(GPU, 4, 16), (SWITCH[0], 4, 16)}
 
@@ -404,12 +404,12 @@ def test_a_gpu_that_comes_later_is_watched(ticks: Ticks, machine: FakeSysfs) -> 
     """Hot-plug: added, identified, then watched like the others; back after removal, too."""
     ticks.run(1)
     machine.gpu("0000:c1:00.0", bridges=["0000:c0:01.0"])
-    found = ticks.run(10)
+    found = ticks.run(SLOW_EVERY + 2)
     assert [e.what for e in of(DeviceChanged, found)] == ["added"]
     machine.remove("0000:c1:00.0")
-    ticks.run(10)
+    ticks.run(SLOW_EVERY + 2)
     machine.gpu("0000:c1:00.0", bridges=["0000:c0:01.0"])
-    assert [e.what for e in of(DeviceChanged, ticks.run(10))] == ["added"]
+    assert [e.what for e in of(DeviceChanged, ticks.run(SLOW_EVERY + 2))] == ["added"]
 
 
 def test_a_named_function_is_watched_whatever_its_class(
