@@ -14,23 +14,18 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from gpuprobe.diagnosis import Kind, Role, Verdict
-from gpuprobe.live.board import Board, EventLine, Row, unseen_lines
+from gpuprobe.diagnosis import Kind, Role
+from gpuprobe.live.board import Board, Row, unseen_lines
 from gpuprobe.reporters import outline
 from gpuprobe.reporters.live_columns import (
     BLOCKS,
     GAP,
     GPU_COLUMNS,
     Column,
-    clock,
     layout,
-    link,
-    memory,
-    number,
-    power,
     spark,
-    traffic,
 )
+from gpuprobe.reporters.live_lines import event_line, title
 from gpuprobe.reporters.plain import cut, printable, wrap
 
 ASCII_BLOCKS = "_.-=+*#@"
@@ -52,13 +47,6 @@ STATE_STYLES = {
     "lost": "bold red",
 }
 LEVEL_STYLES = {"bad": "bold red", "warn": "yellow", "note": ""}
-
-
-def title(verdict: Verdict) -> str:
-    """Kind and certainty, as `device-left-bus, confirmed`."""
-    if verdict.certainty is None:
-        return verdict.kind.value
-    return f"{verdict.kind.value}, {verdict.certainty.value}"
 
 
 class LiveScreen:
@@ -220,63 +208,3 @@ class LiveScreen:
             yield self._text(cut(event_line(event), columns), LEVEL_STYLES[event.level])
         if not kept:
             yield self._text("nothing so far", "dim")
-
-
-def event_line(event: EventLine) -> str:
-    """One event on one line, in this machine's own time."""
-    who = f" {event.device}" if event.device is not None else ""
-    return f"{event.at.astimezone():%H:%M:%S}{who} {event.source}: {printable(event.text)}"
-
-
-class LineReporter:
-    """The same for a pipe or a file: one line a second a GPU, events and verdicts as they come.
-
-    Args:
-        board: What to tell.
-    """
-
-    def __init__(self, board: Board) -> None:
-        self.board = board
-
-    def rows(self, now_s: float | None = None) -> Iterator[str]:
-        """One line a GPU."""
-        at = time.strftime("%H:%M:%S", time.localtime(now_s))
-        for row in self.board.in_order:
-            if row.over or row.state in ("asleep", "waiting"):
-                why = f" ({printable(row.why)})" if row.why else ""
-                yield f"{at} {row.pci} {row.state}{why}"
-                continue
-            yield f"{at} {row.pci} {', '.join(self._values(row)) or row.state}"
-
-    def _values(self, row: Row) -> Iterator[str]:
-        latest = row.latest
-        if row.state not in ("sampled", "on the bus"):
-            yield f"{row.state} ({printable(row.why)})"
-        if latest is not None:
-            yield from (
-                text
-                for text in (
-                    power(row),
-                    number(latest.temp_c, "°C"),
-                    clock(row) + (f" [{', '.join(row.reasons)}]" if row.reasons else ""),
-                    traffic(row),
-                    memory(row),
-                    number(latest.util_percent, "% busy"),
-                )
-                if text != "-"
-            )
-        if link(row) != "-":
-            yield link(row)
-
-    def event(self, event: EventLine) -> str:
-        """One line for an event."""
-        return event_line(event)
-
-    def verdict(self) -> Iterator[str]:
-        """The newest verdicts and their proof."""
-        found = self.board.diagnosis
-        for verdict in found.verdicts if found is not None else ():
-            yield f"VERDICT [{title(verdict)}] {printable(verdict.summary)}"
-            for item in verdict.evidence:
-                if item.role is Role.PROOF:
-                    yield f"  proof: {printable(outline.place(item))}: {printable(item.text)}"

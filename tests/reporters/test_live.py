@@ -24,7 +24,8 @@ from gpuprobe.live.board import Board, Row, Series
 from gpuprobe.live.session import Update
 from gpuprobe.live.sources import SourceState
 from gpuprobe.reading import Known, Reason, Unavailable
-from gpuprobe.reporters.live import LineReporter, LiveScreen, spark
+from gpuprobe.reporters.live import LiveScreen, spark
+from gpuprobe.reporters.live_lines import LineReporter
 from tests.live_events import GPU, OTHER, START, base, facts, judged, lost, steady
 
 NOW = START.timestamp() + 30
