@@ -1,18 +1,20 @@
 # ruff: noqa: E501, S311 - log lines as long as they are; sample data needs no secrets
 """Large logs for the benchmarks: a healthy machine's journal, and one that reports AER errors.
 
-The lines are made up in the form of `journalctl -o short` and repeat with other stamps, so a file
-of any size is written at the speed of the disk.
+The lines are made up in the form of `journalctl -o short` or `-o json` and repeat with other
+stamps, so a file of any size is written at the speed of the disk.
 
-Run `python -m benchmarks.make_logs clean 100 clean.log` for one of 100 MiB to look at.
+Run `python -m benchmarks.make_logs clean 100 clean.log` for one of 100 MiB to look at, and
+`clean 100 clean.json` for one of JSON lines.
 """
 
 from __future__ import annotations
 
+import json
 import random
 import sys
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 BLOCK_LINES = 20_000
@@ -22,7 +24,7 @@ SECOND_LINES = 100
 """Lines that share a second: a busy machine's."""
 
 _HOST = "render-03"
-_BEGIN = datetime(2025, 5, 12, 6, 0, 0)
+_BEGIN = datetime(2025, 5, 12, 6, 0, 0, tzinfo=UTC)
 
 _CLEAN = (
     "kernel: audit: type=1400 audit(1747{n5}.{n3}:{n4}): apparmor=\"STATUS\" operation=\"profile_replace\" name=\"snap.lxd.{w}\" pid={n5}",
@@ -94,22 +96,44 @@ def make_log(path: Path, kind: str, size: int, seed: int = 7) -> None:
     """Write a log of at least `size` bytes.
 
     Args:
-        path: The file to write.
+        path: The file to write; JSON lines if its name ends with `.json`.
         kind: A key of `KINDS`.
         size: Bytes.
         seed: Of the random parts: the same seed gives the same file.
     """
     messages = KINDS[kind](random.Random(seed))
+    if path.suffix == ".json":
+        messages = [_as_json(message) for message in messages]
     parts = [messages[at : at + SECOND_LINES] for at in range(0, len(messages), SECOND_LINES)]
     clock = _BEGIN
     written = 0
     with path.open("wb") as out:
         while written < size:
             for part in parts:
-                prefix = f"{clock:%b %d %H:%M:%S} {_HOST} "
+                if path.suffix == ".json":
+                    prefix = f'{{"__REALTIME_TIMESTAMP":"{clock.timestamp():.0f}000000",'
+                else:
+                    prefix = f"{clock:%b %d %H:%M:%S} {_HOST} "
                 text = prefix + f"\n{prefix}".join(part) + "\n"
                 written += out.write(text.encode("ascii"))
                 clock += timedelta(seconds=1)
+
+
+def _as_json(message: str) -> str:
+    """The fields behind the stamp, as `journalctl -o json` writes them."""
+    name, _, text = message.partition(": ")
+    identifier, _, pid = name.rstrip("]").partition("[")
+    fields = {
+        "__MONOTONIC_TIMESTAMP": "8812345678",
+        "_BOOT_ID": "5f0c1d6f0a3b4b7e9a0f3c2d1e4b5a69",
+        "_TRANSPORT": "kernel" if identifier == "kernel" else "journal",
+        "PRIORITY": "6",
+        "_HOSTNAME": _HOST,
+        "SYSLOG_IDENTIFIER": identifier,
+        **({"_PID": pid} if pid else {}),
+        "MESSAGE": text,
+    }
+    return json.dumps(fields, separators=(",", ":"))[1:]
 
 
 def _fill(message: str, rng: random.Random) -> str:

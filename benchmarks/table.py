@@ -23,7 +23,7 @@ class Row:
         theirs: What it is compared with.
         ratio: How they compare.
         target: What the ratio or the figure may be at most.
-        met: True if it is.
+        met: True if it is; None where there is no target.
     """
 
     what: str
@@ -31,11 +31,11 @@ class Row:
     theirs: str
     ratio: str
     target: str
-    met: bool
+    met: bool | None
 
     def cells(self) -> tuple[str, ...]:
         """The row's cells."""
-        met = "yes" if self.met else "**no**"
+        met = "-" if self.met is None else "yes" if self.met else "**no**"
         return (self.what, self.ours, self.theirs, self.ratio, self.target, met)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import others
+from benchmarks.make_logs import make_log
+from benchmarks.table import Row
 
 ROOT = Path(__file__).parents[1]
 
@@ -48,3 +51,20 @@ def test_an_unknown_part_is_a_usage_error() -> None:
 
     assert done.returncode == 2
     assert b"relais" in done.stderr
+
+
+def test_a_figure_without_a_target_is_neither_met_nor_missed() -> None:
+    """A limit is there to be compared with."""
+    assert Row("limit", "2 s", "cat: 1 s", "2x", "-", None).cells()[-1] == "-"
+
+
+def test_a_json_log_says_what_the_text_log_says(tmp_path: Path) -> None:
+    """Both forms hold the same messages in the same order."""
+    text, lines = tmp_path / "half-aer.log", tmp_path / "half-aer.json"
+    make_log(text, "half-aer", 1)
+    make_log(lines, "half-aer", 1)
+
+    for line, entry in zip(text.open(), lines.open(), strict=True):
+        fields = json.loads(entry)
+        assert line.rstrip("\n").endswith(fields["MESSAGE"])
+        assert fields["SYSLOG_IDENTIFIER"] in line

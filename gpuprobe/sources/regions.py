@@ -6,16 +6,17 @@ counted, and the rest is handed on as pieces of bytes with the number of their f
 
 from __future__ import annotations
 
-import re
-from bisect import bisect_left
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
+from gpuprobe.sources.ahead import spare_cores, work_ahead
+from gpuprobe.sources.known_lines import KnownLines, Places
 from gpuprobe.sources.lines import count_faster, count_line_ends, ends_line
 from gpuprobe.sources.needles import Matcher
 from gpuprobe.sources.record import Window
+from gpuprobe.sources.search import Found, search
 
 CONTEXT = Window.REACH + 2
 """Lines either side of a hit: what patterns see, and the line that a message may go on from."""
@@ -26,13 +27,20 @@ LONG_LINE = 1 << 20
 SEARCHED = 256 << 10
 """Bytes searched at a time: few, so that what repeats is known soon."""
 
+SEARCHED_LATER = 1 << 20
+"""The same once an input has proved long: each search has a price of its own."""
+
+LONG_INPUT = 8 << 20
+"""Input after which the search is given to other cores; most logs are shorter."""
+
 MANY_BYTES = 64 << 20
 """Input after which a faster way to count lines is worth its import."""
 
 HELD_LIMIT = 4 << 20
 """Bytes of dropped lines kept back, as context of what may come."""
 
-_OPEN_BRACE = re.compile(rb"\{[^\x21-\x7e\n]*\n")
+_Block = tuple[bytes, bool]
+"""Bytes, and True if they are whole lines."""
 
 
 class Known(Protocol):
@@ -40,8 +48,7 @@ class Known(Protocol):
 
     marks: tuple[bytes, ...]
     mark_line: int | None
-    line: re.Pattern[bytes] | None
-    numbers: list[int]
+    lines: KnownLines | None
 
     def skipped(self, number: int, times: int, line: int, text: bytes) -> None:
         """A known line came `times` times, the last time as line `line` with these bytes."""
@@ -62,42 +69,6 @@ class Piece:
     continues: bool
 
 
-@dataclass(slots=True)
-class _Found:
-    """What a search found in some bytes.
-
-    Attributes:
-        hits: Where lines begin that have to be read, ascending; None for all of them.
-        starts: Where known lines begin, ascending.
-        ends: Where they end.
-        numbers: Which known lines they are.
-    """
-
-    hits: list[int] | None = None
-    starts: list[int] = field(default_factory=list)
-    ends: list[int] = field(default_factory=list)
-    numbers: list[int] = field(default_factory=list)
-
-    def moved(self, other: _Found, offset: int) -> _Found:
-        """These known lines, with those of `other` behind them, `offset` bytes on."""
-        return _Found(
-            None if other.hits is None else [at + offset for at in other.hits],
-            self.starts + [at + offset for at in other.starts],
-            self.ends + [at + offset for at in other.ends],
-            self.numbers + other.numbers,
-        )
-
-    def known_behind(self, start: int) -> _Found:
-        """The known lines from `start` on, counted from there."""
-        first = bisect_left(self.starts, start)
-        return _Found(
-            None,
-            [at - start for at in self.starts[first:]],
-            [at - start for at in self.ends[first:]],
-            self.numbers[first:],
-        )
-
-
 class Regions:
     """The pieces of an input that have to be read.
 
@@ -112,7 +83,7 @@ class Regions:
 
         Args:
             blocks: Bytes in UTF-8 or another superset of ASCII, in blocks of any size.
-            matcher: Finds what matters.
+            matcher: Finds what matters, in any thread.
             known: What can be counted unread.
             objects: Hand on all from the first line that is a lone `{`.
         """
@@ -122,7 +93,7 @@ class Regions:
         self._objects = objects
         self.line = 0
         self._held = b""
-        self._held_found = _Found()
+        self._held_known = Places()
         self._after = 0
         self._all = False
         self._joined = False
@@ -130,34 +101,78 @@ class Regions:
 
     def __iter__(self) -> Iterator[Piece]:
         last = b""
-        passed = 0
-        for data, whole in _line_blocks(self._blocks):
-            yield from self._feed(data, whole)
+        for (data, whole), found in self._searched(_line_blocks(self._blocks)):
+            yield from self._feed(data, whole, found)
             last = data
-            passed += len(data)
-            if passed > MANY_BYTES:
-                count_faster()
-                passed = 0
-        self._skip(self._held, 0, len(self._held), self._held_found)
+        self._skip(self._held, 0, len(self._held), self._held_known)
         if last and not ends_line(last):
             self.line += 1
 
-    def _feed(self, data: bytes, whole: bool) -> Iterator[Piece]:
-        found = self._search(data) if whole and not self._all else _Found()
-        if found.hits is None:
-            self._pass_marks(data)
-        elif not found.hits and not self._after:
+    def _searched(self, blocks: Iterator[_Block]) -> Iterator[tuple[_Block, Callable[[], Found]]]:
+        """Blocks, with what their search finds: of a long input by other cores, ahead of time."""
+        passed = 0
+        for block in blocks:
+            yield block, self._task(block)
+            passed += len(block[0])
+            if passed > LONG_INPUT:
+                break
+        else:
+            return
+        if spare_cores():
+            searched = work_ahead(blocks, self._task)
+        else:
+            searched = ((block, self._task(block)) for block in blocks)
+        counts_fast = False
+        for block, found in searched:
+            yield block, found
+            passed += len(block[0])
+            if passed > MANY_BYTES and not counts_fast:
+                counts_fast = True
+                count_faster()
+
+    def _task(self, block: _Block) -> Callable[[], Found]:
+        data, whole = block
+        if not whole or self._all:
+            return Found
+        return partial(
+            search, data, self._matcher, self._lines(), self._known.marks, objects=self._objects
+        )
+
+    def _lines(self) -> KnownLines | None:
+        # What is known holds up to the next boot mark, and again when that has been read.
+        return self._known.lines if self._mark == self._known.mark_line else None
+
+    def _feed(self, data: bytes, whole: bool, searched: Callable[[], Found]) -> Iterator[Piece]:
+        found = searched() if whole and not self._all else Found()
+        if found.hits is not None and found.asked is not self._lines():
+            found = self._task((data, whole))()
+        self._note(data, found)
+        if found.hits is not None and not found.hits and not self._after:
             keep = _back(data, len(data), CONTEXT)
             if keep > 0 and len(data) - keep <= HELD_LIMIT:
                 # The common case, without copying: nothing here, and nothing just before.
-                self._skip(self._held, 0, len(self._held), self._held_found)
-                self._skip(data, 0, keep, found)
-                self._held, self._held_found = data[keep:], found.known_behind(keep)
+                self._skip(self._held, 0, len(self._held), self._held_known)
+                self._skip(data, 0, keep, found.known, found.line_ends)
+                self._held, self._held_known = data[keep:], found.known.behind(keep)
                 return
+        hits, known = found.hits, found.known
         if self._held:
-            found = self._held_found.moved(found, len(self._held))
+            offset = len(self._held)
+            hits = None if hits is None else [hit + offset for hit in hits]
+            known = self._held_known.followed_by(known, offset)
             data = self._held + data
-        yield from self._give(data, self._spans(data, found.hits), found)
+        yield from self._give(data, self._spans(data, hits), known)
+
+    def _note(self, data: bytes, found: Found) -> None:
+        """Note the last boot mark and whether all behind has to be read."""
+        mark = found.mark
+        if found.hits is None:
+            place = max(data.rfind(mark) for mark in self._known.marks)
+            mark = place if place >= 0 else None
+        if mark is not None:
+            held = count_line_ends(self._held)
+            self._mark = self.line + held + count_line_ends(data[:mark]) + 1
+        self._all = self._all or found.all_behind
 
     def _spans(self, data: bytes, hits: list[int] | None) -> list[tuple[int, int]]:
         """Beginnings and ends of what has to be read, merged."""
@@ -181,65 +196,19 @@ class Regions:
             spans[-1] = (spans[-1][0], len(data))
         return spans
 
-    def _search(self, data: bytes) -> _Found:
-        """Look for words in whole lines, and tell known lines from those to be read."""
-        hits: list[int] = []
-        # What is known holds up to the next boot mark, and again when that has been read.
-        line = self._known.line if self._mark == self._known.mark_line else None
-        matches, rest = _known_lines(line, data) if line is not None else ([], data)
-        ends = self._matcher.hits(rest)
-        if ends and matches:
-            # Among the known lines stand others: tell them apart, in order.
-            matches.clear()
-            ends = self._matcher.hits(data)
-        line_end = 0
-        for end in ends:
-            if end <= line_end:
-                continue
-            # A hit's last byte is in its line, even where it is the line feed.
-            start = data.rfind(b"\n", 0, end - 1) + 1
-            if line is not None and (match := line.match(data, start)):
-                matches.append(match)
-                line_end = match.end()
-                continue
-            hits.append(start)
-            line_end = data.find(b"\n", end - 1) + 1 or len(data)
-            if self._pass_marks(data, start, line_end):
-                line = None
-        numbers = self._known.numbers
-        found = _Found(
-            hits,
-            [match.start() for match in matches],
-            [match.end() for match in matches],
-            [numbers[match.lastindex or 0] for match in matches],
-        )
-        if self._objects and (brace := _lone_brace(data)) is not None:
-            self._all = True
-            hits[:] = [*(hit for hit in hits if hit < brace), brace]
-        return found
-
-    def _pass_marks(self, data: bytes, start: int = 0, end: int | None = None) -> bool:
-        """Note the last boot mark between two places of the new data; True if there is one."""
-        place = max(data.rfind(mark, start, end) for mark in self._known.marks)
-        if place < 0:
-            return False
-        held = count_line_ends(self._held)
-        self._mark = self.line + held + count_line_ends(data[:place]) + 1
-        return True
-
-    def _give(self, data: bytes, spans: list[tuple[int, int]], found: _Found) -> Iterator[Piece]:
-        self._held, self._held_found = b"", _Found()
+    def _give(self, data: bytes, spans: list[tuple[int, int]], known: Places) -> Iterator[Piece]:
+        self._held, self._held_known = b"", Places()
         done = 0
         for start, end in spans:
-            self._skip(data, done, start, found)
+            self._skip(data, done, start, known)
             yield from self._piece(data[start:end])
             done = end
         keep = max(done, _back(data, len(data), CONTEXT))
-        self._skip(data, done, keep, found)
+        self._skip(data, done, keep, known)
         if len(data) - keep > HELD_LIMIT:
             yield from self._piece(data[keep:])
         else:
-            self._held, self._held_found = data[keep:], found.known_behind(keep)
+            self._held, self._held_known = data[keep:], known.behind(keep)
 
     def _piece(self, data: bytes) -> Iterator[Piece]:
         if data:
@@ -248,24 +217,33 @@ class Regions:
             continues, self._joined = self._joined, True
             yield Piece(first, data, continues)
 
-    def _skip(self, data: bytes, start: int, end: int, found: _Found) -> None:
-        """Pass over lines that need not be read; count those among them that are known."""
+    def _skip(
+        self, data: bytes, start: int, end: int, known: Places, line_ends: int | None = None
+    ) -> None:
+        """Pass over lines that need not be read; count those among them that are known.
+
+        Args:
+            data: What they stand in.
+            start: Where they begin.
+            end: Where they end.
+            known: The known lines of the data.
+            line_ends: How many there are from there to the end of the data, where that is known.
+        """
         if start >= end:
             return
         self._joined = False
-        first, stop = bisect_left(found.starts, start), bisect_left(found.starts, end)
-        numbers = found.numbers[first:stop]
-        last = dict(zip(numbers, range(first, stop), strict=True))
-        for number, times in sorted(Counter(numbers).items(), key=lambda item: last[item[0]]):
-            place = found.starts[last[number]]
-            self.line += count_line_ends(data[start:place])
-            start = place
-            text = data[place : found.ends[last[number]]]
-            self._known.skipped(number, times, self.line + 1, text)
-        self.line += count_line_ends(data[start:end])
+        if line_ends is None:
+            behind = self.line + count_line_ends(data[start:end])
+        else:
+            behind = self.line + line_ends - count_line_ends(data[end:])
+        for number, times, place, place_end in known.tally(start, end):
+            # Nearly always it is at the end.
+            line = behind - count_line_ends(data[place:end]) + 1
+            self._known.skipped(number, times, line, data[place:place_end])
+        self.line = behind
 
 
-def _line_blocks(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
+def _line_blocks(blocks: Iterable[bytes]) -> Iterator[_Block]:
     """Blocks cut behind line feeds, with True; parts of lines too long to wait for with False."""
     rest = b""
     for block, start, end in _parts(blocks):
@@ -287,26 +265,13 @@ def _line_blocks(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
         yield rest, True
 
 
-def _known_lines(line: re.Pattern[bytes], data: bytes) -> tuple[list[re.Match[bytes]], bytes]:
-    """The known lines among whole lines, and what stays without them."""
-    found: list[re.Match[bytes]] = []
-    rest: list[bytes] = []
-    done = 0
-    for match in line.finditer(data):
-        start = match.start()
-        if start == done or data[start - 1] == 0x0A:
-            found.append(match)
-            if start != done:
-                rest.append(data[done:start])
-            done = match.end()
-    rest.append(data[done:])
-    return found, b"".join(rest)
-
-
 def _parts(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, int, int]]:
+    passed = 0
     for block in blocks:
-        for start in range(0, len(block), SEARCHED):
-            yield block, start, min(start + SEARCHED, len(block))
+        size = SEARCHED if passed < LONG_INPUT else SEARCHED_LATER
+        for start in range(0, len(block), size):
+            yield block, start, min(start + size, len(block))
+        passed += len(block)
 
 
 def _back(buffer: bytes, at: int, lines: int) -> int:
@@ -326,12 +291,3 @@ def _forward(buffer: bytes, at: int, lines: int) -> tuple[int, int]:
             return len(buffer), lines - done
         at = found + 1
     return at, 0
-
-
-def _lone_brace(data: bytes) -> int | None:
-    """Where the first line begins that has nothing but an opening brace, or None."""
-    for match in _OPEN_BRACE.finditer(data):
-        start = data.rfind(b"\n", 0, match.start()) + 1
-        if all(not 0x21 <= byte <= 0x7E for byte in data[start : match.start()]):
-            return start
-    return None

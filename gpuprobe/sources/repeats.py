@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from gpuprobe.events import Event, Origin
 from gpuprobe.sources.framing import peel
+from gpuprobe.sources.known_lines import DIGITS, KnownLines, Template
 from gpuprobe.sources.lines import strip_controls
 from gpuprobe.sources.record import Record, Window
 
@@ -109,8 +110,7 @@ class Repeats:
 
     Attributes:
         marks: What stands between boots, as bytes.
-        line: Matches any known line, one group each.
-        numbers: Which known line a group is, from 1.
+        lines: The known lines, None while there are none.
         mark_line: Line of the last boot mark that was passed. All is learnt anew behind it.
     """
 
@@ -120,30 +120,31 @@ class Repeats:
         self._collector = collector
         self._path = path
         self._order = order
-        self._watched: dict[tuple[bytes, bytes], _Watched] = {}
+        self._watched: dict[Template, _Watched] = {}
         self._known: list[Effect] = []
-        self._tails: dict[bytes, list[tuple[int, bytes]]] = {}
-        self.numbers: list[int] = []
-        self.line: re.Pattern[bytes] | None = None
+        self._templates: list[Template] = []
+        self._skipped: dict[int, tuple[int, int, bytes]] = {}
+        self.lines: KnownLines | None = None
         self.mark_line: int | None = None
 
     def pass_mark(self, record: Record) -> None:
         """Forget what is known where a boot ends."""
         if any(mark in record.raw for mark in BOOT_MARKS):
+            self.settle()
             self.mark_line = record.line
             self._watched.clear()
             self._known.clear()
-            self._tails.clear()
-            self.line = None
+            self._templates.clear()
+            self.lines = None
 
     def take(self, record: Record) -> bool:
         """Count a record's line if it is known; False if it has to be read."""
-        if self.line is None:
+        if self.lines is None:
             return False
-        match = self.line.match(record.raw.encode("utf-8", "replace"))
+        match = self.lines.match(record.raw.encode("utf-8", "replace"))
         if match is None:
             return False
-        self._count(self.numbers[match.lastindex or 0], 1, record)
+        self._count(match[0], 1, record)
         return True
 
     def skipped(self, number: int, times: int, line: int, text: bytes) -> None:
@@ -155,8 +156,15 @@ class Repeats:
             line: Number of the line where it came last.
             text: That line.
         """
-        (record,) = peel(line, text.decode("utf-8", errors="replace").rstrip("\r\n"))
-        self._count(number, times, record)
+        before = self._skipped.get(number, (0, 0, b""))
+        self._skipped[number] = (before[0] + times, *max(before[1:], (line, text)))
+
+    def settle(self) -> None:
+        """Let the collector know of what was passed over: only the last line of many is read."""
+        for number, (times, line, text) in self._skipped.items():
+            (record,) = peel(line, text.decode("utf-8", errors="replace").rstrip("\r\n"))
+            self._count(number, times, record)
+        self._skipped.clear()
 
     def _count(self, number: int, times: int, record: Record) -> None:
         origin = self._origin(record)
@@ -189,23 +197,13 @@ class Repeats:
             watched = self._watched[template] = _Watched(effect, 0)
         watched.times += 1
         if watched.times > REPEATS_KEPT and len(self._known) < KNOWN_LIMIT:
-            self._tails.setdefault(template[0], []).append((len(self._known), template[1]))
+            self._templates.append(template)
             self._known.append(effect)
             del self._watched[template]
-            self._compile()
-
-    def _compile(self) -> None:
-        self.numbers = [-1, *(number for tails in self._tails.values() for number, _ in tails)]
-        # The empty group says which tail it was; a group around the tail would keep `re` from
-        # trying what the tails begin with only once.
-        heads = (
-            head + b"(?:" + b"|".join(tail + b"()" for _, tail in tails) + b")"
-            for head, tails in self._tails.items()
-        )
-        self.line = re.compile(b"(?:" + b"|".join(heads) + rb")\r?(?:\n|\Z)")
+            self.lines = KnownLines(self._templates)
 
 
-def _template(record: Record) -> tuple[bytes, bytes] | None:
+def _template(record: Record) -> Template | None:
     """A pattern for the line with other stamps, cut behind the last stamp; None for none."""
     raw = record.raw
     if len(raw) > LENGTH_LIMIT or record.line is None or strip_controls(raw) != raw:
@@ -219,7 +217,7 @@ def _template(record: Record) -> tuple[bytes, bytes] | None:
         if at < 0 or not stamp.raw:
             return None
         any_digits = _DIGITS.sub("9", stamp.raw)
-        any_stamp = re.escape(_BLANKS.sub(" ", any_digits)).replace("9", r"[0-9]{1,20}")
+        any_stamp = re.escape(_BLANKS.sub(" ", any_digits)).replace("9", DIGITS.decode())
         head += re.escape(raw[done:at]) + any_stamp.replace(r"\ ", " +")
         done = at + len(stamp.raw)
-    return head.encode("utf-8", "replace"), re.escape(raw[done:]).encode("utf-8", "replace")
+    return head.encode("utf-8", "replace"), raw[done:].encode("utf-8", "replace")
