@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sqlite3
 import sys
 import tempfile
 import time
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+
+import pandas as pd
 
 from gpuprobe.api import diagnose, load
 from gpuprobe.clock import Stamp
@@ -69,6 +73,10 @@ def main() -> None:
         with load(path) as recording:
             rows = len(recording.samples())
         print(f"| load().samples() of {rows:,} | {time.perf_counter() - begin:.2f} s |")
+        begin = time.perf_counter()
+        with closing(sqlite3.connect(path)) as database:
+            pd.read_sql("SELECT * FROM samples", database)
+        print(f"| pandas.read_sql of the same | {time.perf_counter() - begin:.2f} s |")
         begin = time.perf_counter()
         diagnose(path)
         print(f"| diagnose | {time.perf_counter() - begin:.2f} s |")

@@ -205,16 +205,17 @@ def _unclean(text: str | None) -> float | None:
 
 
 @contextmanager
-def _progress_on_stderr() -> Iterator[Callable[[int], None] | None]:
-    """A line that counts entries, or None where nobody would see it."""
+def _progress_on_stderr() -> Iterator[Callable[[int, int], None] | None]:
+    """A bar of the folders known so far, or None where nobody would see it."""
     if not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (SpinnerColumn(), TextColumn("{task.completed:,} entries"), TimeElapsedColumn())
+    said = TextColumn("{task.completed:,} of {task.total:,} folders")
+    columns = (BarColumn(), said, TimeElapsedColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("", total=None)
-        yield lambda done: progress.update(task, completed=done)
+        task = progress.add_task("", total=0)
+        yield lambda done, known: progress.update(task, completed=done, total=known)

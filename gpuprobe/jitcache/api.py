@@ -27,7 +27,7 @@ def scan(
     root: str | Path | None = None,
     pid: int | None = None,
     present: Iterable[int] = (),
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> ScanReport:
     """Look for damaged entries of JIT caches. Only reads; loads and runs nothing of them.
 
@@ -43,7 +43,7 @@ def scan(
         root: Root of a container's file system, all of whose homes are looked at.
         pid: A process by whose environment, and in whose file system, caches are looked for.
         present: Compute capabilities of the GPUs here, as 90, for a note on foreign kernels.
-        progress: Called now and then with the number of entries looked at.
+        progress: Called now and then with the numbers of folders looked at and known so far.
 
     Raises:
         UsageError: A path is no folder, or more than one of `paths`, `home`, `root`, `pid`.

@@ -10,7 +10,8 @@ from gpuprobe.jitcache.tree import Folder
 def cubin(folder: Folder, name: str, *, kernel: str = "") -> Problem | None:
     """A kernel for a GPU: an empty one raises an error, a cut one kills with SIGSEGV."""
     machine = elf.AMDGPU if name.endswith(".hsaco") else elf.CUDA
-    with folder.open(name) as file:
+    with folder.open(name) as opened:
+        file = elf.read_once(opened)
         fault = elf.check(file, machine)
         built_for = elf.architecture(file) if fault is None else None
     if built_for is not None:
@@ -28,7 +29,8 @@ def library(folder: Folder, name: str, *, refused: Harm = Harm.FATAL) -> Problem
         name: Its name.
         refused: What the program does when the loader refuses it.
     """
-    with folder.open(name) as file:
+    with folder.open(name) as opened:
+        file = elf.read_once(opened)
         fault = elf.check(file, 0)
         machine = int.from_bytes(file.at(18, 2), "little")
     if fault is None:

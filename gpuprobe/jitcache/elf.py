@@ -54,14 +54,22 @@ class Fault:
 
 
 class _Whole(OpenFile):
-    """A small file, read once."""
+    """A small file, read once; `told` is the size that it had when it was opened."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, told: int) -> None:
         super().__init__(-1, len(data))
+        self.told = told
         self._data = data
 
     def at(self, offset: int, length: int) -> bytes:
         return self._data[offset : offset + length] if offset >= 0 else b""
+
+
+def read_once(file: OpenFile) -> OpenFile:
+    """The same file in memory where it is small, for several looks at it."""
+    if file.size > _MAX_WHOLE or isinstance(file, _Whole):
+        return file
+    return _Whole(file.at(0, file.size), file.size)
 
 
 def check(file: OpenFile, machine: int) -> Fault | None:
@@ -71,11 +79,9 @@ def check(file: OpenFile, machine: int) -> Fault | None:
         file: The file.
         machine: The e_machine it should have; 0 takes any.
     """
-    if file.size <= _MAX_WHOLE:
-        size = file.size
-        file = _Whole(file.at(0, size))
-        if file.size < size:
-            return Fault(f"cut at {file.size} of {size} bytes", expected=size)
+    file = read_once(file)
+    if isinstance(file, _Whole) and file.size < file.told:
+        return Fault(f"cut at {file.size} of {file.told} bytes", expected=file.told)
     if file.size == 0:
         return Fault(content.EMPTY, loads=False)
     raw = file.at(0, _HEADER.size)
@@ -161,13 +167,14 @@ def zero_hole(code: bytes, start: int) -> int | None:
     """Offset in the file of code that is nothing but zeros: all of it, or a whole disk block."""
     if not code.strip(b"\0"):
         return start
-    place = code.find(bytes(_PAGE))
-    while place >= 0:
-        block = (start + place + _PAGE - 1) // _PAGE * _PAGE
-        inside = block - start
-        if not code[inside : inside + _PAGE].strip(b"\0") and inside + _PAGE <= len(code):
-            return block
-        place = code.find(bytes(_PAGE), place + _PAGE)
+    first = -start % _PAGE
+    begins = code[first : len(code) - _PAGE + 1 : _PAGE] if len(code) >= _PAGE else b""
+    index = begins.find(0)
+    while index >= 0:
+        inside = first + index * _PAGE
+        if not code[inside : inside + _PAGE].strip(b"\0"):
+            return start + inside
+        index = begins.find(0, index + 1)
     return None
 
 

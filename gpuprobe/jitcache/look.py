@@ -38,6 +38,20 @@ class Seen:
     folders: list[str] = field(default_factory=list)
     links: int = 0
 
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing is wrong in it."""
+        return not (self.findings or self.suspicious or self.unreadable)
+
+    def add(self, seen: Seen) -> None:
+        """Add what another look gave, but for its folders."""
+        self.checked += seen.checked
+        self.links += seen.links
+        if not seen.is_clean:
+            self.findings.extend(seen.findings)
+            self.suspicious.extend(seen.suspicious)
+            self.unreadable.extend(seen.unreadable)
+
 
 def look(folder: Folder, *, unclean_at: float | None = None) -> Seen:
     """Check every entry of the folder, or the folder where it is one."""
@@ -138,6 +152,8 @@ def _time(seconds: float) -> datetime | None:
 def _leftovers(folder: Folder, seen: Seen) -> None:
     """Temporary files of writers that are gone: they do no harm and fill the disk."""
     for name in folder.items:
+        if "tmp" not in name and name != ".staging":
+            continue  # what the expression below asks for, at a tenth of its cost
         match = _TEMPORARY.fullmatch(name)
         now = folder.stat(name) if match else None
         if match is None or now is None or time.time() - now.st_mtime < LEFT_AFTER_S:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -12,18 +11,21 @@ from pathlib import Path
 
 from gpuprobe.errors import InputUnreadableError
 from gpuprobe.jitcache.base import Place
-from gpuprobe.jitcache.look import Seen, look
+from gpuprobe.jitcache.batch import Batch, Looked, Parts
+from gpuprobe.jitcache.look import Seen
 from gpuprobe.jitcache.report import ScanReport, Unreadable
 from gpuprobe.jitcache.settle import SETTLE_S, settle
-from gpuprobe.jitcache.tree import MAX_DEPTH, Folder, Root
+from gpuprobe.jitcache.tree import Folder, Root
+from gpuprobe.jitcache.workers import Workers, cores
 
 THREADS = 4
-"""They wait for the disk side by side; a cache in memory gains nothing from more."""
+"""They wait for the disk side by side, and some of them for a process on another core."""
 
 BATCH = 64
 """Folders of one parent that a thread takes at a time."""
 
-Parts = tuple[str, ...]
+MANY = 32
+"""Batches from which on a process is worth its start of a tenth of a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,29 +37,34 @@ class ScanOptions:
         deadline_s: Seconds after which the rest is left out; None waits.
         settle_s: Seconds that a damaged file must be untouched to be called bad.
         unclean_at: When the machine last ended uncleanly, seconds since the epoch, or None.
-        progress: Called now and then with the number of entries looked at.
+        progress: Called now and then with the numbers of folders looked at and known so far.
         present: Compute capabilities of the GPUs here, as 90; empty where they are not known.
         threads: How many look at once.
+        cores: How many of them may compute at once: each beyond one is a process.
     """
 
     inside: Path | None = None
     deadline_s: float | None = None
     settle_s: float = SETTLE_S
     unclean_at: float | None = None
-    progress: Callable[[int], None] | None = None
+    progress: Callable[[int, int], None] | None = None
     present: frozenset[int] = frozenset()
     threads: int = THREADS
+    cores: int = field(default_factory=cores)
 
 
 @dataclass(slots=True)
 class _Tasks:
-    """What is still to be looked at: a folder, and names of folders in it, or None for itself."""
+    """What is still to be looked at, and how many folders are known and were looked at."""
 
-    waiting: list[tuple[Root, Parts, Sequence[str] | None]] = field(default_factory=list)
+    waiting: list[Batch]
+    known: int = 0
+    done: int = 0
 
     def add(self, root: Root, parts: Parts, names: Sequence[str]) -> None:
+        self.known += len(names)
         for start in range(0, len(names), BATCH):
-            self.waiting.append((root, parts, names[start : start + BATCH]))
+            self.waiting.append(Batch(root, parts, names[start : start + BATCH]))
 
 
 def scan_places(places: Sequence[Place], options: ScanOptions | None = None) -> ScanReport:
@@ -72,9 +79,10 @@ def scan_places(places: Sequence[Place], options: ScanOptions | None = None) -> 
     until = None if options.deadline_s is None else began + options.deadline_s
     total = Seen()
     roots, absent = _open(places, options, total)
-    tasks = _Tasks([(root, start, None) for root, start, _ in roots])
+    tasks = _Tasks([Batch(root, start, None) for root, start, _ in roots])
     try:
-        complete = _walk(tasks, total, options, until)
+        with Workers([root for root, _, _ in roots]) as workers:
+            complete = _walk(tasks, total, options, until, workers)
         by_path = {root.path: root for root, _, _ in roots}
         settled = settle(total.findings, by_path, settle_s=options.settle_s, until=until)
     finally:
@@ -138,74 +146,35 @@ def _why(error: OSError | InputUnreadableError) -> str:
     return str(error)
 
 
-def _walk(tasks: _Tasks, total: Seen, options: ScanOptions, until: float | None) -> bool:
+def _walk(
+    tasks: _Tasks, total: Seen, options: ScanOptions, until: float | None, workers: Workers
+) -> bool:
     """Work off the tasks; False where the time ran out."""
-    pending: set[Future[list[tuple[Root, Parts, Seen]]]] = set()
+    pending: dict[Future[Looked], Batch] = {}
     told = 0.0
     with ThreadPoolExecutor(options.threads, thread_name_prefix="jitcache") as pool:
         while tasks.waiting or pending:
             if until is not None and time.monotonic() > until:
                 for future in pending:
                     future.cancel()
+                workers.end_now()
                 return False
+            if len(tasks.waiting) >= MANY:
+                workers.start(min(options.cores, options.threads) - 1)
             while tasks.waiting and len(pending) < 3 * options.threads:
-                pending.add(pool.submit(_batch, *tasks.waiting.pop(), options.unclean_at))
-            done, pending = wait(pending, timeout=1.0, return_when=FIRST_COMPLETED)
-            for future in done:
-                for root, parts, seen in future.result():
-                    _add(total, seen)
-                    tasks.add(root, parts, seen.folders)
+                batch = tasks.waiting.pop()
+                pending[pool.submit(workers.look_at, batch, options.unclean_at)] = batch
+            for future in wait(pending, timeout=1.0, return_when=FIRST_COMPLETED).done:
+                batch = pending.pop(future)
+                looked = future.result()
+                total.add(looked.seen)
+                tasks.done += len(batch.names or ())
+                for parts, names in looked.folders:
+                    tasks.add(batch.root, parts, names)
             if options.progress is not None and time.monotonic() - told > 0.1:
                 told = time.monotonic()
-                options.progress(total.checked)
+                options.progress(tasks.done, tasks.known)
     return True
-
-
-def _batch(
-    root: Root, parts: Parts, names: Sequence[str] | None, unclean_at: float | None
-) -> list[tuple[Root, Parts, Seen]]:
-    """Look at the folder itself, or at the named ones in it."""
-    found: list[tuple[Root, Parts, Seen]] = []
-    if len(parts) >= MAX_DEPTH:
-        seen = Seen(unreadable=[_unseen(root, parts, "lies too deep for a cache")])
-        return [(root, parts, seen)]
-    try:
-        with root.folder(parts) as folder:
-            if names is None:
-                return [(root, parts, look(folder, unclean_at=unclean_at))]
-            for name in names:
-                found.append((root, (*parts, name), _one(folder, name, unclean_at)))
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        seen = Seen(unreadable=[_unseen(root, parts, error.strerror or str(error))])
-        found.append((root, parts, seen))
-    return found
-
-
-def _one(parent: Folder, name: str, unclean_at: float | None) -> Seen:
-    try:
-        with parent.below(name) as folder:
-            return look(folder, unclean_at=unclean_at)
-    except FileNotFoundError:
-        return Seen()
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENOTDIR):
-            return Seen(links=1)  # a link took its place in between
-        why = error.strerror or str(error)
-        return Seen(unreadable=[_unseen(parent.root, (*parent.parts, name), why)])
-
-
-def _unseen(root: Root, parts: Parts, why: str) -> Unreadable:
-    return Unreadable(Path(os.path.join(root.path, *parts)), why)  # noqa: PTH118
-
-
-def _add(total: Seen, seen: Seen) -> None:
-    total.checked += seen.checked
-    total.links += seen.links
-    total.findings.extend(seen.findings)
-    total.suspicious.extend(seen.suspicious)
-    total.unreadable.extend(seen.unreadable)
 
 
 def _notes(

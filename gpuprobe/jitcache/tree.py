@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
+from typing import Self
 
 from gpuprobe.errors import InputUnreadableError
 
@@ -58,24 +57,26 @@ class Root:
         except OSError as error:
             raise InputUnreadableError(f"{path}: {error.strerror or error}") from error
 
+    @classmethod
+    def of_fd(cls, fd: int, path: Path, cache: str) -> Self:
+        """A cache whose folder is open already."""
+        root = cls.__new__(cls)
+        root.path, root.cache, root.architectures, root.fd = path, cache, set(), fd
+        return root
+
     def close(self) -> None:
         """Let go of the folder."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
 
-    @contextmanager
-    def folder(self, parts: tuple[str, ...]) -> Iterator[Folder]:
-        """The folder at `parts` below the cache.
+    def folder(self, parts: tuple[str, ...]) -> Folder:
+        """Open the folder at `parts` below the cache, to be left with `with`.
 
         Raises:
             OSError: It is not there, is no folder, or may not be read.
         """
-        fd = open_below(self.fd, parts)
-        try:
-            yield Folder(self, parts, fd)
-        finally:
-            os.close(fd)
+        return Folder(self, parts, open_below(self.fd, parts))
 
 
 def open_below(fd: int, parts: tuple[str, ...]) -> int:
@@ -84,27 +85,35 @@ def open_below(fd: int, parts: tuple[str, ...]) -> int:
     Raises:
         OSError: One of the steps is not there, is a link, or may not be read.
     """
-    here = os.dup(fd)
-    try:
-        for part in parts:
+    here = fd
+    for part in parts:
+        try:
             if part in ("", ".", "..") or "/" in part:
                 raise NotPlainError(f"{part!r} is no name")
             below = os.open(part, FOLDER_FLAGS, dir_fd=here)
-            os.close(here)
-            here = below
-    except OSError:
-        os.close(here)
-        raise
-    return here
+        finally:
+            if here != fd:
+                os.close(here)
+        here = below
+    return here if parts else os.dup(fd)
 
 
 class Folder:
-    """One open folder of a cache, with the names in it as they were when first asked for."""
+    """One open folder of a cache, with the names in it as they were when first asked for.
+
+    Leaving it as a context manager closes it.
+    """
 
     def __init__(self, root: Root, parts: tuple[str, ...], fd: int) -> None:
         self.root = root
         self.parts = parts
         self.fd = fd
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.fd)
 
     @cached_property
     def items(self) -> dict[str, os.DirEntry[str]]:
@@ -133,22 +142,16 @@ class Folder:
         found = self.stat(name)
         return found.st_size if found is not None and stat.S_ISREG(found.st_mode) else None
 
-    @contextmanager
-    def below(self, name: str) -> Iterator[Folder]:
-        """A folder in this one.
+    def below(self, name: str) -> Folder:
+        """Open a folder in this one, to be left with `with`.
 
         Raises:
             OSError: It is gone, is no folder, or may not be read.
         """
-        fd = open_below(self.fd, (name,))
-        try:
-            yield Folder(self.root, (*self.parts, name), fd)
-        finally:
-            os.close(fd)
+        return Folder(self.root, (*self.parts, name), open_below(self.fd, (name,)))
 
-    @contextmanager
-    def open(self, name: str) -> Iterator[OpenFile]:
-        """Open a plain file.
+    def open(self, name: str) -> OpenFile:
+        """Open a plain file, to be left with `with`.
 
         Raises:
             NotPlainError: It is a link, a FIFO, a device or the like.
@@ -165,17 +168,27 @@ class Folder:
             now = os.fstat(fd)
             if not stat.S_ISREG(now.st_mode):
                 raise NotPlainError(f"{name}: not a plain file")
-            yield OpenFile(fd, now.st_size)
-        finally:
+        except OSError:
             os.close(fd)
+            raise
+        return OpenFile(fd, now.st_size)
 
 
 class OpenFile:
-    """A plain file that is read by place, in pieces of bounded length."""
+    """A plain file that is read by place, in pieces of bounded length.
+
+    Leaving it as a context manager closes it.
+    """
 
     def __init__(self, fd: int, size: int) -> None:
         self.fd = fd
         self.size = size
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.fd)
 
     def at(self, offset: int, length: int) -> bytes:
         """At most `length` bytes from `offset`; fewer where the file ends.

@@ -54,11 +54,14 @@ class Triton(FolderKind):
                 yield broken
             yield from _listed(folder, group, kernel, children)
         for child in folder.items:
-            if child not in groups:
-                kernel = _kernel_of(child, kernels)
-                found = guarded(child, partial(_child, folder, child, kernel))
-                if found is not None:
-                    yield found
+            if child in groups:
+                continue
+            kernel = _kernel_of(child, kernels)
+            if child.endswith(_TEXTS):
+                if folder.size(child) == 0:
+                    yield Problem(child, content.EMPTY, Harm.NONE, bad=False, kernel=kernel)
+            elif found := guarded(child, partial(_child, folder, child, kernel)):
+                yield found
 
 
 def _kernel_of(child: str, kernels: list[str]) -> str:
@@ -109,6 +112,4 @@ def _child(folder: Folder, name: str, kernel: str) -> Problem | None:
         with folder.open(name) as file:
             value, why = content.json_object(file)
         return None if value is not None else Problem(name, why, Harm.FATAL, kernel=kernel)
-    if name.endswith(_TEXTS) and folder.size(name) == 0:
-        return Problem(name, content.EMPTY, Harm.NONE, bad=False, kernel=kernel)
     return None

@@ -1,4 +1,4 @@
-"""A recording that is damaged or breaks off cannot show that nothing failed."""
+"""An input that is damaged or breaks off cannot show that nothing failed."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpuprobe.diagnosis import Diagnosis, Kind, NotChecked
+from gpuprobe.diagnosis import Diagnosis, Input, Kind, NotChecked
 from gpuprobe.sources.lines import strip_controls
+from gpuprobe.sources.unpack import IN_PART
 
 if TYPE_CHECKING:
     from gpuprobe.sources.ingest import Reading
+
+_OPEN = "It cannot be told whether something failed"
 
 
 def doubted(found: Diagnosis, readings: Iterable[Reading]) -> Diagnosis:
@@ -24,12 +27,15 @@ def doubted(found: Diagnosis, readings: Iterable[Reading]) -> Diagnosis:
     ours = [one for one in readings if one.input.path in paths]
     damaged = [one for one in ours if one.damaged]
     if damaged:
+        first = damaged[0]
         row = NotChecked(
-            f"what the damaged part of {damaged[0].input.path} held",
-            "events in it could not be read",
-            "copy it again from where it was made, with its -wal where there is one",
+            f"what the damaged part of {first.input.path} held",
+            "events in it could not be read" if first.about else "; ".join(first.input.notes),
+            "copy it again from where it was made"
+            + (", with its -wal where there is one" if first.about else ""),
         )
-        return _doubt(found, damaged, row, "part of the recording is damaged")
+        which = "the recording" if first.about else first.input.path
+        return _doubt(found, damaged, row, f"part of {which} is damaged or missing")
     # What failed in the same minutes is in another input, where that one knows it.
     broken = [one for one in ours if one.broken_off]
     if broken:
@@ -42,6 +48,22 @@ def doubted(found: Diagnosis, readings: Iterable[Reading]) -> Diagnosis:
     return found
 
 
+def without_the_rest(found: Diagnosis, missing: Iterable[Input]) -> Diagnosis:
+    """The diagnosis, with `cannot-tell` for `no-fault` where the rest of an archive is missing.
+
+    Args:
+        found: What was judged from what could be read; it lists what could not be.
+        missing: What could not be read, or not to its end.
+    """
+    torn = [item.path for item in missing if any(IN_PART in note for note in item.notes)]
+    if not torn or found.answer is not Kind.NO_FAULT:
+        return found
+    first, *rest = found.verdicts
+    why = f"part of {torn[0]} is damaged or missing"
+    first = replace(first, kind=Kind.CANNOT_TELL, summary=f"{_OPEN}: {why}.")
+    return replace(found, verdicts=(first, *rest))
+
+
 def _doubt(found: Diagnosis, readings: list[Reading], row: NotChecked, why: str) -> Diagnosis:
     first, *rest = found.verdicts
     first = replace(first, not_checked=(row, *first.not_checked))
@@ -52,6 +74,6 @@ def _doubt(found: Diagnosis, readings: list[Reading], row: NotChecked, why: str)
         first = replace(
             first,
             kind=Kind.CANNOT_TELL,
-            summary=f"It cannot be told whether something failed: {why}{before}.",
+            summary=f"{_OPEN}: {why}{before}.",
         )
     return replace(found, verdicts=(first, *rest))

@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -87,27 +88,41 @@ class Opened:
         Raises:
             RecordingError: Reading takes too long.
         """
+        for rows in self.lists(query, values, table=table, at_once=1):
+            yield from rows
+
+    def lists(
+        self, query: str, values: tuple[Any, ...] = (), *, table: str = "", at_once: int
+    ) -> Iterator[list[tuple[Any, ...]]]:
+        """As `rows`, in lists of at most `at_once`.
+
+        Raises:
+            RecordingError: Reading takes too long.
+        """
         self.failed.discard(table)
+        rows: list[tuple[Any, ...]] = []
         try:
             cursor = self.connection.execute(query, values)
             while True:
-                row = cursor.fetchone()
-                if row is None:
+                # Unlike `fetchmany`, this keeps what was read before an error.
+                rows.extend(islice(cursor, at_once))
+                if not rows:
                     return
-                yield row
-        except sqlite3.OperationalError as error:
-            if "interrupted" in str(error):
+                yield rows
+                rows = []
+        except DAMAGED as error:
+            if isinstance(error, sqlite3.OperationalError) and "interrupted" in str(error):
                 raise RecordingError(
                     f"{self.path}: reading it took more than {DEADLINE_S:.0f} s",
                     hint="Give the logs of the same time instead.",
                 ) from error
+            if rows:
+                yield rows
             self.failed.add(table)
             self.damaged.add(table)
-            self.note(f"part of its table {table} cannot be read ({error})")
-        except DAMAGED as error:
-            self.failed.add(table)
-            self.damaged.add(table)
-            self.note(f"part of its table {table} is damaged and was left out ({error})")
+            lost = isinstance(error, sqlite3.OperationalError)
+            how = "cannot be read" if lost else "is damaged and was left out"
+            self.note(f"part of its table {table} {how} ({error})")
 
     def note(self, text: str) -> None:
         """Say something once."""

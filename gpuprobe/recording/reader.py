@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpuprobe.errors import UsageError
 from gpuprobe.recording import schema
-from gpuprobe.recording.frames import FLOAT, TEXT, TIME, WHOLE, frame
+from gpuprobe.recording.frames import (
+    FLOAT,
+    ROWS_AT_ONCE,
+    TEXT,
+    TIME,
+    WHOLE,
+    frame,
+    frame_of,
+)
 from gpuprobe.recording.opening import opened
 from gpuprobe.recording.tables import Tables
 
@@ -112,7 +120,8 @@ class Recording:
     def diagnoses(self) -> list[dict[str, Any]]:
         """The diagnoses that were made while it was recorded, as JSON documents, in order."""
         found = []
-        for _, text in self._scan("diagnoses", ("id", "document")):
+        self._recording.renew()
+        for _, text in self._tables.scan("diagnoses", ("id", "document")):
             try:
                 document = json.loads(text)
             except (ValueError, TypeError, RecursionError):
@@ -147,13 +156,10 @@ class Recording:
         if every is not None:
             return self._buckets(every, number)
         names = ("id", "at", "monotonic_s", "device", *schema.SAMPLE_COLUMNS)
-        addresses = self._addresses()
-        rows = (
-            (at, monotonic, addresses.get(one), *values)
-            for _, at, monotonic, one, *values in self._scan("samples", names)
-            if number is None or one == number
-        )
-        return frame(rows, _SAMPLES)
+        found = self._lists("samples", names)
+        if number is not None:
+            found = ([row for row in rows if row[3] == number] for rows in found)
+        return frame_of(found, _SAMPLES, words={"device": self._addresses().get})
 
     def _buckets(self, every: str, number: int | None) -> pd.DataFrame:
         import pandas as pd
@@ -198,12 +204,8 @@ class Recording:
 
     def counters(self) -> pd.DataFrame:
         """Counters when they changed: `at`, `device`, `input`, `name`, `value`."""
-        addresses = self._addresses()
-        rows = (
-            (at, addresses.get(device), *rest)
-            for _, at, device, *rest in self._scan("counters", ("id", *_COUNTERS))
-        )
-        return frame(rows, _COUNTERS)
+        found = self._lists("counters", ("id", *_COUNTERS))
+        return frame_of(found, _COUNTERS, words={"device": self._addresses().get})
 
     def events(self) -> pd.DataFrame:
         """What happened; indexed by `id`, which evidence cites as `events:ID`.
@@ -222,12 +224,12 @@ class Recording:
         return self._framed("gaps", _GAPS)
 
     def _framed(self, table: str, types: dict[str, str]) -> pd.DataFrame:
-        found = frame(self._scan(table, ("id", *types)), {"id": WHOLE, **types})
+        found = frame_of(self._lists(table, ("id", *types)), {"id": WHOLE, **types})
         return found.set_index("id")
 
-    def _scan(self, table: str, names: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
+    def _lists(self, table: str, names: tuple[str, ...]) -> Iterator[list[tuple[Any, ...]]]:
         self._recording.renew()
-        return self._tables.scan(table, names)
+        return self._tables.lists(table, names, at_once=ROWS_AT_ONCE)
 
     def _addresses(self) -> dict[Any, str]:
         return {number: str(address) for number, address in self._tables.devices.items()}

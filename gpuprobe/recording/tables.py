@@ -57,16 +57,31 @@ class Tables:
             first: Smallest id.
             last: Largest id.
         """
+        for rows in self.lists(table, names, first, last, at_once=1):
+            yield from rows
+
+    def lists(
+        self,
+        table: str,
+        names: tuple[str, ...],
+        first: int = 0,
+        last: int = LARGEST,
+        *,
+        at_once: int,
+    ) -> Iterator[list[tuple[Any, ...]]]:
+        """As `scan`, in lists of at most `at_once` rows, each of which may have 16 MiB."""
         query = (
             f"SELECT {', '.join(names)} FROM {table} "  # noqa: S608 - our own names
             "WHERE id BETWEEN ? AND ? ORDER BY id"
         )
         step = 1
         for _ in range(_SKIPS):
-            for row in self.recording.rows(query, (first, last), table=table):
-                if isinstance(row[0], int):
-                    first, step = row[0] + 1, 1
-                    yield row
+            found = self.recording.lists(query, (first, last), table=table, at_once=at_once)
+            for read in found:
+                rows = [row for row in read if isinstance(row[0], int)]
+                if rows:
+                    first, step = rows[-1][0] + 1, 1
+                    yield rows
             first, step = first + step, step * 2
             if table not in self.recording.failed or first > last:
                 return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pandas as pd
@@ -131,3 +133,55 @@ def test_the_command_line_comes_back_as_words(tmp_path: Path) -> None:
         assert recording.argv == ["vllm", "serve"]
     with gpuprobe.load(record(tmp_path / "b.gpuprobe", [])) as recording:
         assert recording.argv is None
+
+
+def test_what_is_not_of_its_type_is_missing(path: Path) -> None:
+    """SQLite holds anything in any column; a frame holds the column's type, row for row."""
+    with closing(sqlite3.connect(path)) as database, database:
+        for number, (power, width, device, at) in enumerate(
+            [
+                ("hot", 1.5, "x", 5),
+                (b"12", "16", 99, "now"),
+                (7, 2**62, 1, 2.5),
+                (None, None, 1, 9),
+            ]
+        ):
+            database.execute(
+                "UPDATE samples SET power_w = ?, link_width = ?, device = ?, at = ? WHERE id = ?",
+                (power, width, device, at, number + 1),
+            )
+    with gpuprobe.load(path) as recording:
+        found = recording.samples().head(4)
+        whole = recording.samples()
+
+    assert found["power_w"].isna().tolist() == [True, True, False, True]
+    assert found["power_w"].iloc[2] == 7.0
+    assert found["link_width"].isna().tolist() == [True, False, False, True]
+    assert found["link_width"].iloc[1:3].tolist() == [16, 2**62]
+    assert found["device"].isna().tolist() == [True, True, False, False]
+    assert found["at"].isna().tolist() == [False, True, True, False]
+    assert found["at"].iloc[3] == pd.Timestamp(9, tz="UTC")
+    assert len(whole) == 600
+    assert str(whole.dtypes["link_width"]) == "Int64"
+
+
+def test_a_damaged_page_costs_its_own_rows_alone(tmp_path: Path) -> None:
+    """The rows before it in the same reading are kept, and those behind it are come to again."""
+    path = record(tmp_path / "c.gpuprobe", steady(300))
+    with closing(sqlite3.connect(path)) as database:
+        page = database.execute("PRAGMA page_size").fetchone()[0]
+    data = bytearray(path.read_bytes())
+    begin = len(data) // page // 2 * page
+    data[begin : begin + page] = bytes(page)
+    path.write_bytes(data)
+
+    with gpuprobe.load(path) as recording:
+        found = recording.samples()
+        one_by_one = [number for number, *_ in recording._tables.scan("samples", ("id", "at"))]
+        notes = recording.notes
+
+    assert any("table samples is damaged" in note for note in notes)
+    seconds = ((found["at"] - pd.Timestamp(START)).dt.total_seconds() * 10).round().astype(int)
+    assert seconds.tolist() == [number - 1 for number in one_by_one]
+    assert 2700 < len(found) < 3000
+    assert (len(found) - seconds.searchsorted(1500)) > 1000

@@ -15,12 +15,12 @@ from click.testing import CliRunner
 import gpuprobe
 from gpuprobe.cli import main
 from gpuprobe.diagnosis import Kind
-from gpuprobe.events import GpuSampled
+from gpuprobe.events import CudaFailed, GpuSampled, OutputWritten
 from gpuprobe.live.session import Session
 from gpuprobe.recording.replay import ReplaySource
 from gpuprobe.testing.nvml import FakeNvml, why_unavailable
 from tests.live.nvml_bench import ONE
-from tests.live_events import facts, lost, steady
+from tests.live_events import base, facts, lost, steady
 from tests.recording.recording_bench import record
 
 needs_compiler = pytest.mark.skipif(why_unavailable() is not None, reason=str(why_unavailable()))
@@ -55,6 +55,19 @@ def test_watch_replays_a_recording(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["watch", "--replay", str(path), "--speed", "50"])
     assert done.exit_code == 79, done.output
     assert "0000:41:00.0" in done.output
+
+
+def test_a_recording_without_a_gpu_is_shown_as_it_is(tmp_path: Path) -> None:
+    """It holds what became of the engine, which is not said of this machine."""
+    words = "CUDA error: an illegal memory access was encountered"
+    start = OutputWritten(**base(0, "2 lines", "engine", None), stream="stdout", lines=())
+    failed = CudaFailed(**base(30, words, "engine", None), code=700, name=None, message=words[12:])
+    path = record(tmp_path / "a.gpuprobe", [start, failed])
+
+    done = CliRunner().invoke(main, ["watch", "--replay", str(path), "--speed", "20"])
+    assert done.exit_code == 1, done.output
+    assert "illegal memory access" in done.output
+    assert "No GPU in sight" not in done.output
 
 
 @pytest.mark.parametrize(
