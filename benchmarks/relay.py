@@ -50,14 +50,14 @@ for _ in range(int(sys.argv[1])):
 
 _READER = """
 import json, os, sys
-told = json.loads(sys.argv[-1])
+told = json.loads(sys.argv[1])
 while data := os.read(told["frames"], 1 << 18): pass
 """
 
 _FULL = """
 import sys, time
 from gpuprobe.live.engine_process import EngineSource, Link
-source = EngineSource(Link.from_argument(sys.argv[-1]), 0)
+source = EngineSource(Link.from_argument(sys.argv[1]), 0)
 source.start()
 while source.exit is None:
     time.sleep(0.05)
@@ -74,7 +74,7 @@ def front(engine: Sequence[str], probe: str = "reads") -> list[str]:
         if probe == "full"
         else [sys.executable, "-I", "-S", "-c", _READER]
     )
-    told = json.dumps({"probe": by, "again": False})
+    told = json.dumps({"probe": by, "again": False, "held": False})
     return [sys.executable, "-I", "-S", script, str(ROOT), told, *engine]
 
 

@@ -20,7 +20,13 @@ from typing import Final
 from gpuprobe.live import relay_frames
 
 CHUNK: Final = 1 << 17
-"""Bytes read at once; a pipe holds up to eight times as much."""
+"""Bytes read at once; a pipe holds up to eight times as much. A terminal gives 4095 at most."""
+
+PIECE: Final = 1 << 12
+"""Up to so many bytes the copy for the probe may wait for more, as a frame costs much beside it."""
+
+GATHER_S: Final = 0.02
+"""How long it waits, where output came just before, unless `CHUNK` is full earlier."""
 
 BACKLOG: Final = 1 << 20
 """Bytes kept for a probe that does not read; of more, the oldest are dropped."""
@@ -39,7 +45,11 @@ class Mirror:
 
     Args:
         descriptor: The pipe's end; it does not block.
-        on_wait: Called when something is left to be written once there is room: `flush`.
+        on_wait: Called when something is left to be written: by `flush` once there is room, where
+            it `waits`, and by `flush` at `due_s` otherwise.
+
+    Attributes:
+        due_s: When gathered output is to be sent, seconds of `time.monotonic()`; None for never.
     """
 
     def __init__(self, descriptor: int, on_wait: Callable[[], None]) -> None:
@@ -48,8 +58,13 @@ class Mirror:
             fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         self._on_wait = on_wait
         self._lock = threading.Lock()
+        self.due_s: float | None = None
         self._waiting: deque[tuple[int, int, int, bytes | memoryview]] = deque()
         self._size = 0
+        self._room = memoryview(bytearray(CHUNK))
+        self._gathered = 0
+        self._gathered_from = (0, 0)
+        self._sent_s = 0.0
         self._rest: bytes | memoryview = b""
         self._dropped = [0] * len(relay_frames.STREAMS)
 
@@ -58,29 +73,34 @@ class Mirror:
         """Whether something is left that the probe may still take."""
         return bool(self._rest or self._waiting) and self.descriptor >= 0
 
+    @property
+    def is_due(self) -> bool:
+        """Whether gathered output is to be sent now."""
+        return self.due_s is not None and time.monotonic() >= self.due_s
+
     def put(self, kind: int, stream: int = 0, data: bytes | memoryview = b"") -> None:
         """Send a frame; `data` may be used again afterwards."""
         with self._lock:
-            if self.descriptor < 0:
-                return
-            waited = self.waits
-            self._waiting.append((kind, stream, time.monotonic_ns(), data))
-            self._size += len(data) + _FRAME_COST
-            self._flush()
-            if not self.waits:
-                return
-            if self._waiting and self._waiting[-1][3] is data:
-                self._waiting[-1] = (*self._waiting[-1][:3], bytes(data))
-            if isinstance(self._rest, memoryview):
-                self._rest = bytes(self._rest)
-            self._drop()
-        if not waited:
+            called = self.descriptor >= 0 and self._put(kind, stream, data)
+        if called:
+            self._on_wait()
+
+    def put_output(self, stream: int, data: memoryview) -> None:
+        """Send what the engine wrote, at once or with what it writes next; see `PIECE`."""
+        with self._lock:
+            called = self.descriptor >= 0 and self._put_output(stream, data)
+        if called:
             self._on_wait()
 
     def flush(self) -> None:
-        """Write what there is room for."""
+        """Write what was gathered and what waits, as far as there is room."""
         with self._lock:
+            if self.is_due:
+                self._end_gathering()
+                self.due_s = None
+                self._sent_s = time.monotonic()
             self._flush()
+            self._keep()
 
     def close(self) -> None:
         """Nothing more comes, or nobody reads."""
@@ -88,7 +108,48 @@ class Mirror:
             os.close(self.descriptor)
         self.descriptor = -1
         self._waiting.clear()
+        self._gathered = 0
         self._rest = b""
+        self.due_s = None
+
+    def _put(self, kind: int, stream: int, data: bytes | memoryview) -> bool:
+        """Send a frame behind all others; whether `on_wait` is to be called."""
+        waited = self.waits
+        self._end_gathering()
+        self._append(kind, stream, time.monotonic_ns(), data)
+        self._flush()
+        self._keep()
+        return self.waits and not waited
+
+    def _put_output(self, stream: int, data: memoryview) -> bool:
+        """As `_put`, for output that may be gathered."""
+        end = self._gathered + len(data)
+        if self._gathered:
+            joins = stream == self._gathered_from[0] and end <= CHUNK
+        else:
+            joins = time.monotonic() - self._sent_s < GATHER_S
+        if not joins or len(data) > PIECE:
+            self._sent_s = time.monotonic()
+            return self._put(relay_frames.OUTPUT, stream, data)
+        if not self._gathered:
+            self._gathered_from = (stream, time.monotonic_ns())
+        self._room[self._gathered : end] = data
+        self._gathered = end
+        if self.due_s is not None:
+            return False
+        self.due_s = time.monotonic() + GATHER_S
+        return True
+
+    def _end_gathering(self) -> None:
+        """Make a frame of what was gathered."""
+        if self._gathered:
+            gathered = self._room[: self._gathered]
+            self._append(relay_frames.OUTPUT, *self._gathered_from, gathered)
+            self._gathered = 0
+
+    def _append(self, kind: int, stream: int, at_ns: int, data: bytes | memoryview) -> None:
+        self._waiting.append((kind, stream, at_ns, data))
+        self._size += len(data) + _FRAME_COST
 
     def _flush(self) -> None:
         try:
@@ -114,8 +175,17 @@ class Mirror:
         else:
             self._rest = data[written - len(head) :]
 
-    def _drop(self) -> None:
-        """Make room: the oldest output goes, what is said of the engine stays."""
+    def _keep(self) -> None:
+        """Copy what could not be written, as its buffer is used again, and bound what is kept.
+
+        The oldest output goes, what is said of the engine stays.
+        """
+        if isinstance(self._rest, memoryview):
+            self._rest = bytes(self._rest)
+        for place in range(max(0, len(self._waiting) - 2), len(self._waiting)):
+            *about, data = self._waiting[place]
+            if isinstance(data, memoryview):  # of what was gathered, and of what came behind it
+                self._waiting[place] = (about[0], about[1], about[2], bytes(data))
         while self._size > BACKLOG:
             place = next(n for n, one in enumerate(self._waiting) if one[0] == relay_frames.OUTPUT)
             _, stream, _, data = self._waiting[place]
@@ -178,7 +248,6 @@ class Pump(threading.Thread):
         if stat.S_IFMT(os.fstat(target).st_mode) in (stat.S_IFIFO, stat.S_IFSOCK):
             poller.register(target, 0)  # tells at once when its reader has gone
         view = memoryview(bytearray(CHUNK))
-        batched = not os.get_blocking(self._source)
         left: int | None = None
         while True:
             # After the engine's end, what is there is read and nothing is waited for: a daemon that
@@ -191,7 +260,7 @@ class Pump(threading.Thread):
             if ready.get(target, 0) & _GONE:
                 return
             if self._source in ready:
-                size = _read(self._source, view, more=batched)
+                size = _read(self._source, view)
                 if size is None:
                     continue
                 if size == 0 or not self._hand_on(view[:size], target):
@@ -203,7 +272,7 @@ class Pump(threading.Thread):
 
     def _hand_on(self, data: memoryview, target: int) -> bool:
         """Write everything; False when nobody reads it, as a broken pipe tells its writer."""
-        self._mirror.put(relay_frames.OUTPUT, self._stream, data)
+        self._mirror.put_output(self._stream, data)
         while data:
             try:
                 data = data[os.write(target, data) :]
@@ -229,25 +298,14 @@ def replace_with_null(descriptor: int) -> None:
     os.close(null)
 
 
-def _read(source: int, view: memoryview, *, more: bool) -> int | None:
-    """How much came: 0 when no writer is left, None when it was nothing after all.
-
-    A terminal gives a few kilobytes at a time, so all that is there is taken: each write behind
-    it costs as much as a read.
-    """
-    size = 0
+def _read(source: int, view: memoryview) -> int | None:
+    """How much came: 0 when no writer is left, None when it was nothing after all."""
     try:
-        size = os.readv(source, (view,))
-        while more and 0 < size < len(view):
-            added = os.readv(source, (view[size:],))
-            if added == 0:
-                break
-            size += added
+        return os.readv(source, (view,))
     except BlockingIOError:
-        return size or None
+        return None
     except OSError:  # a terminal without a program left
-        return size
-    return size
+        return 0
 
 
 def _wait_writable(descriptor: int) -> None:

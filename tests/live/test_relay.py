@@ -241,7 +241,23 @@ def test_frames_tell_the_probe_everything(tmp_path: Path) -> None:
         (stream, text) for kind, stream, _, text in found if kind == relay_frames.OUTPUT
     }
     ended = json.loads(found[-1][3])
-    assert (ended["code"], ended["signal"], ended["asked"]) == (7, None, [])
+    assert (ended["code"], ended["signal"]) == (7, None)
+
+
+def test_gathered_output_is_told_though_nothing_follows(tmp_path: Path) -> None:
+    """Pieces that came fast wait for a moment, and not for more output."""
+    note = tmp_path / "note"
+    engine = python(
+        "import os, sys, time\n"
+        "for n in range(20): os.write(1, b'%d\\n' % n); time.sleep(0.001)\n"
+        "sys.stdin.read()"
+    )
+    look = f"open({os.fspath(note)!r}, 'ab').write(frame.data if frame.kind == f.OUTPUT else b'')"
+    with start(engine, probe(on_frame=look), stdin=subprocess.PIPE) as front:
+        until(lambda: note.exists() and b"\n19\n" in note.read_bytes())
+        front.communicate(timeout=20)
+
+    assert note.read_bytes() == b"".join(b"%d\n" % n for n in range(20))
 
 
 def test_what_a_slow_probe_misses_is_counted_and_the_end_is_kept(tmp_path: Path) -> None:
