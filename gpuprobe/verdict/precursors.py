@@ -7,7 +7,6 @@ without samples up to the loss there is no such finding.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from gpuprobe.derive import extent
@@ -21,6 +20,7 @@ from gpuprobe.events import (
 from gpuprobe.rules.base import Finding
 from gpuprobe.rules.pcie_link_errors import link_rises
 from gpuprobe.timeline import SAME_MOMENT_S, Timeline
+from gpuprobe.values import Value
 from gpuprobe.verdict.sampled_window import View, length, none_seen, view_before
 
 RAMP_C: Final = 10.0
@@ -28,9 +28,6 @@ RAMP_C: Final = 10.0
 
 AT_LIMIT: Final = 0.98
 """Part of the power limit from which a draw counts as being at it."""
-
-BUSY_PERCENT: Final = 5.0
-"""Utilisation above which a link's generation is judged: an idle card lowers it by itself."""
 
 REASONS: Final = {
     0x8: "a hardware slowdown was active",
@@ -41,8 +38,7 @@ REASONS: Final = {
 """Clock-event reasons that speak of trouble; 0x4, the power limit at work, is normal."""
 
 
-@dataclass(frozen=True, slots=True)
-class BeforeLoss:
+class BeforeLoss(Value):
     """What the samples before a loss show.
 
     Attributes:
@@ -86,12 +82,11 @@ def _signs(view: View) -> Iterator[tuple[Event, str]]:
 
 
 def _link_signs(view: View) -> Iterator[tuple[Event, str]]:
-    busy = [s for s in view.samples if (s.util_percent or 0.0) > BUSY_PERCENT]
     widths = [(s, s.link_width) for s in view.samples if s.link_width]
     if widths and widths[-1][1] < max(width for _, width in widths):
         best = max(width for _, width in widths)
         yield widths[-1][0], f"the link went from x{best} to x{widths[-1][1]}"
-    speeds = [(s, s.link_gen) for s in busy if s.link_gen]
+    speeds = [(s, s.link_gen) for s in view.busy() if s.link_gen]
     if speeds and speeds[-1][1] < max(speed for _, speed in speeds):
         best = max(speed for _, speed in speeds)
         yield speeds[-1][0], f"the link went from Gen{best} to Gen{speeds[-1][1]} under load"

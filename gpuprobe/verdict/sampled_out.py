@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from statistics import fmean
 from typing import Any, Final
 
 from gpuprobe.diagnosis import Kind, RuledOut
@@ -36,9 +35,6 @@ FULL: Final = 0.9
 
 SCARCE: Final = 0.05
 """Part of the host's memory below which it may run out between two readings."""
-
-BUSY_PERCENT: Final = 5.0
-"""Utilisation above which a link's generation is judged: an idle card lowers it by itself."""
 
 _THERMAL: Final = 0x20 | 0x40
 _BRAKE: Final = 0x80
@@ -135,6 +131,8 @@ class _Rows:
         braked = any(mask & (_BRAKE | _HARDWARE) for mask in self.reasons)
         if not seconds or not limits or braked:
             return None
+        from statistics import fmean  # slow to import, and few logs hold samples
+
         most = max(fmean(drawn) for drawn in seconds.values())
         highest = max(max(drawn) for drawn in seconds.values())
         if most >= min(limits):
@@ -159,11 +157,7 @@ class _Rows:
     def _link(self) -> tuple[str, dict[str, Any]] | None:
         """One width, the best there is, one generation under load, and no counter that rose."""
         widths = {s.link_width for s in self.view.samples if s.link_width}
-        busy = {
-            s.link_gen
-            for s in self.view.samples
-            if s.link_gen and (s.util_percent or 0.0) > BUSY_PERCENT
-        }
+        busy = {s.link_gen for s in self.view.busy() if s.link_gen}
         best = max((width for width in self._best_widths()), default=0)
         if len(widths) != 1 or len(busy) != 1 or best > min(widths) or self._link_trouble():
             return None

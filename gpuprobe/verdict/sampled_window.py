@@ -15,6 +15,9 @@ from gpuprobe.rules.base import Finding
 from gpuprobe.timeline import Timeline
 from gpuprobe.values import Value
 
+BUSY_PERCENT: Final = 5.0
+"""Utilisation above which a link's generation is judged: an idle card lowers it by itself."""
+
 LONGEST_S: Final = 120.0
 """How far back a window reaches."""
 
@@ -50,6 +53,23 @@ class View(Value):
             for at, sample in zip(self.times, self.samples, strict=True)
             if (found := value(sample)) is not None
         ]
+
+
+    def busy(self) -> list[GpuSampled]:
+        """The samples that show the GPU at work.
+
+        Our own samples repeat the load that was read last. Those right before the first idle one
+        may have been idle already, and an idle link is slow for no fault: they are left out.
+        """
+        found: list[GpuSampled] = []
+        idle_at = float("inf")
+        pairs = zip(reversed(self.times), reversed(self.samples), strict=True)
+        for at, sample in pairs:
+            if (sample.util_percent or 0.0) <= BUSY_PERCENT:
+                idle_at = at
+            elif idle_at - at > CALM_S:
+                found.append(sample)
+        return found[::-1]
 
 
 def view_before(timeline: Timeline, finding: Finding, device: PciAddress) -> View | None:

@@ -32,7 +32,9 @@ def test_steady_until_the_loss_is_a_finding() -> None:
     assert row.why.startswith("no precursor in the 60 s sampled at 10 Hz before the loss")
     assert "210 W of 350 W (60 % at most)" in row.why
     assert "Gen4 x16 throughout" in row.why
-    assert "what is shorter than 100 ms was not seen" in row.why
+    assert row.why.endswith(
+        "what is shorter than 100 ms was not seen (1 s for link width, load and memory in use)"
+    )
     assert row.figures["window_s"] == pytest.approx(59.9)
     assert precursors(found) == []
 
@@ -64,6 +66,17 @@ def test_what_moved_is_a_precursor(changed: dict[str, Any], words: str) -> None:
 
     assert none_seen(found) is None
     assert any(words in says for says in precursors(found)), precursors(found)
+
+
+def test_a_load_that_was_read_before_the_link_fell_is_none() -> None:
+    """The load is read once a second and repeated: the second before it is idle proves nothing."""
+    ended = steady(
+        60,
+        link_gen=lambda at: 1 if at > 30 else 4,
+        util_percent=lambda at: 0.0 if at > 30.9 else 98.0,
+    )
+
+    assert not any("under load" in says for says in precursors(verdict(*ended, lost(60.05))))
 
 
 def test_a_generation_that_falls_at_idle_is_no_precursor() -> None:
