@@ -1,6 +1,20 @@
-"""`python -m gpuprobe`."""
+"""`python -m gpuprobe`, and what the script `gpuprobe` calls."""
 
-from gpuprobe.cli import main
+# Loaded before anything that takes time, so that a Ctrl-C meets as little unguarded code as it can.
+import signal
+
+
+def main() -> None:
+    """Run the command line; a Ctrl-C while it is still being loaded ends it without a traceback."""
+    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if usual:  # else it is ignored, as for what a script starts in the background
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from gpuprobe.cli import main as command_line
+
+    if usual:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    command_line(prog_name="gpuprobe")
+
 
 if __name__ == "__main__":
-    main(prog_name="gpuprobe")
+    main()

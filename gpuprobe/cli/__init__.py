@@ -6,6 +6,7 @@ asked for. To add one: write the module, and put its name and one-line help into
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import signal
@@ -32,6 +33,9 @@ COMMANDS = {
     "explain": "Say what a code or a verdict kind means, with its source.",
 }
 """Command name to the line that `gpuprobe --help` shows for it."""
+
+_ALLOCATIONS_PER_COLLECTION = 10_000
+"""A start makes many objects and drops few: at Python's 700, looking for cycles takes a tenth."""
 
 
 class LazyGroup(click.Group):
@@ -66,6 +70,7 @@ class LazyGroup(click.Group):
     def main(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Run, and end the process: the only place where an error becomes an exit code."""
         kwargs["standalone_mode"] = False
+        gc.set_threshold(_ALLOCATIONS_PER_COLLECTION)
         # Started with `>&-`, as some supervisors do: the exit code must be the answer's all the
         # same. Without a descriptor of its own, since an engine would inherit what takes number 1.
         sys.stdout = sys.stdout or _nowhere()

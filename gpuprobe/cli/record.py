@@ -150,6 +150,7 @@ class _Talk:
         self.manager = Notifier()
         self._quiet = quiet
         self._told: str | None = None
+        self._said: frozenset[str] = frozenset()
         self._err = Outlet(_descriptor(sys.stderr), lambda why: None)
         self.out = Outlet(
             _descriptor(sys.stdout), lambda why: self.note(f"stdout: {why}; the recording goes on")
@@ -182,8 +183,11 @@ class _Talk:
             if update.diagnosis is not None:
                 self.out.put(diagnosis_line(update.diagnosis, datetime.now(UTC)))
         elif update.diagnosis is not None:
-            for one in update.diagnosis.verdicts:
-                self.out.put(f"[{outline.tag(one)}] {printable(one.summary)}")
+            said = [f"[{outline.tag(one)}] {one.summary}" for one in update.diagnosis.verdicts]
+            for sentence in said:
+                if sentence not in self._said:
+                    self.out.put(printable(sentence))
+            self._said = frozenset(said)
         if update.diagnosis is not None:
             first = update.diagnosis.verdicts[0]
             self.manager.say(f"STATUS={printable(first.summary)}")

@@ -26,8 +26,9 @@ from gpuprobe.live.doorbell import ANSWER_S, Doorbell
 from gpuprobe.live.engine_deaths import EngineDeaths
 from gpuprobe.live.engine_gpus import EngineGpus
 from gpuprobe.live.engine_notes import EngineNotes
-from gpuprobe.live.engine_process import EngineSource, Link, descendants, held_in_kernel
+from gpuprobe.live.engine_process import EngineSource, Link, descendants
 from gpuprobe.live.engine_watch import EngineWatch, Told
+from gpuprobe.live.held import Held, held_in_kernel
 from gpuprobe.live.loss_command import LossCommand
 from gpuprobe.live.policy import Decision
 from gpuprobe.live.session import Session, Update
@@ -103,6 +104,7 @@ class Probe:
         self.loss: Verdict | None = None
         self.on_loss: LossCommand | None = None
         self.killed_at: float | None = None
+        self.held = Held()
 
     # --- the run --------------------------------------------------------------------------
 
@@ -190,12 +192,21 @@ class Probe:
             self.words.more(first)
 
     def _is_held(self) -> bool:
-        """Whether the engine outlived SIGKILL, as a process in state D does; it is named then."""
-        if self.killed_at is None or self.engine.exit is not None:
+        """Whether the kernel does not let the engine end; the process is named then.
+
+        It outlived SIGKILL, or hangs in state D after a loss and could not end if it were told to.
+        """
+        here = time.monotonic()
+        if self.engine.exit is not None:
             return False
-        if time.monotonic() < self.killed_at + KILLED_S:
+        if self.killed_at is not None:
+            if here < self.killed_at + KILLED_S:
+                return False
+            found = held_in_kernel(self.engine.process_tree())
+        elif self.loss is not None and not self.settings.keep_exit_code:
+            found = self.held.look(self.engine.process_tree(), here)
+        else:
             return False
-        found = held_in_kernel(self.engine.process_tree())
         if found is not None:
             self.words.held(*found)
         return found is not None
@@ -354,12 +365,13 @@ def _free(path: Path, link: Link) -> Path:
 
 
 def main() -> int:
-    """Run as the probe: settings and the link to the front are the two arguments."""
+    """Run as the probe: the arguments are settings, the link to the front, and the engine's."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE):
         # They are for the engine; its end is this process's end.
         signal.signal(number, signal.SIG_IGN)
-    settings = Settings.from_argument(sys.argv[1])
     link = Link.from_argument(sys.argv[2])
+    link.loaded()
+    settings = Settings.from_argument(sys.argv[1], sys.argv[3:])
     words = Words(quiet=False, verbose=settings.verbose, terminal=link.terminal)
     try:
         Probe(settings, link).run()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -62,13 +63,14 @@ class Settings:
     root: str = "/"
 
     def command(self) -> list[str]:
-        """The probe's command line, but for the last argument, which the front puts behind it."""
+        """The probe's command line; the front puts the rest behind it, `argv` among it."""
         package = str(Path(__file__).parents[2])
         # -P: a file of the working folder named like a module must not be run.
-        return [sys.executable, "-P", "-c", _BOOT, package, json.dumps(asdict(self))]
+        told = {name: value for name, value in asdict(self).items() if name != "argv"}
+        return [sys.executable, "-P", "-c", _BOOT, package, json.dumps(told)]
 
     @classmethod
-    def from_argument(cls, text: str) -> Settings:
-        """From the text in `command`."""
+    def from_argument(cls, text: str, argv: Sequence[str]) -> Settings:
+        """From the text in `command`, and the engine's command."""
         told = json.loads(text)
-        return cls(**{**told, **{name: tuple(told[name]) for name in ("argv", "devices")}})
+        return cls(tuple(argv), **{**told, "devices": tuple(told["devices"])})

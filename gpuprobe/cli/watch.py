@@ -122,7 +122,8 @@ def command(
             with recording_to(record, session, report) as updates:
                 if replay:
                     updates = until_over(updates, session)
-                if not _wait_for_a_gpu(session, board, over, updates):
+                # A recording is shown as it is: of a machine without a GPU it holds the engine.
+                if not replay and not _wait_for_a_gpu(session, board, over, updates):
                     return _nothing_there(board, devices)
                 terminal = sys.stdout.isatty()
                 if terminal and os.environ.get("TERM", "dumb") not in ("dumb", "unknown"):
@@ -229,7 +230,7 @@ def _lines(
     session: Session, board: Board, over: Callable[[], bool], updates: Iterator[Update]
 ) -> None:
     """One line a second for each GPU, and each event as it comes."""
-    from gpuprobe.reporters.live import LineReporter
+    from gpuprobe.reporters.live_lines import LineReporter
 
     reporter = LineReporter(board)
     due = time.monotonic()

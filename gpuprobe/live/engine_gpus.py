@@ -62,6 +62,11 @@ class EngineGpus:
         self._last_used: dict[PciAddress, float] = {}
         self._left: dict[PciAddress, float] = {}
 
+    @property
+    def none_on_bus(self) -> bool:
+        """Whether sysfs lists PCI devices and none of them is a GPU."""
+        return bool(self._inventory.functions) and not self._inventory.gpus
+
     def listed(self, event: ProcessesListed, tree: Iterable[int]) -> None:
         """Take a list of processes, and the process ids of the engine at that time."""
         if event.device is None:

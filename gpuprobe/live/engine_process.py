@@ -1,8 +1,8 @@
 """The engine of `gpuprobe run` as the probe sees it: its output, its processes, its end.
 
-The probe is a process of its own, started by `live.front` with one argument more than it was
-given: a text that `Link.from_argument` reads. It may die or hang; neither the engine nor its
-output depends on it.
+The probe is a process of its own, started by `live.front` with more arguments than it was given:
+a text that `Link.from_argument` reads, and the engine's command. It may die or hang; neither the
+engine nor its output depends on it.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import os
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from gpuprobe.events import EngineChanged, Event, ProcessCrashed
 from gpuprobe.live import relay_frames
@@ -33,6 +34,13 @@ CRASHES: Final = frozenset(
 
 REQUESTS: Final = frozenset({"SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGPIPE"})
 """Signals by which somebody, or the reader who left, has a program end."""
+
+ANSWERED_S: Final = 60.0
+"""An engine that still runs so long after SIGHUP, SIGINT or SIGQUIT does not end by it: daemons
+read their settings again, interactive programs leave what they are at."""
+
+FINISHED_S: Final = 600.0
+"""And after SIGTERM, which is sent for nothing else: it may finish what it has begun."""
 
 _READ: Final = 1 << 18
 
@@ -88,6 +96,10 @@ class Link:
         """Have SIGTERM sent to the engine's process group, and SIGKILL `grace_s` later."""
         return relay_frames.send(self._control, stop=grace_s)
 
+    def loaded(self) -> bool:
+        """Tell the front that the probe has come up."""
+        return relay_frames.send(self._control, loaded=True)
+
     def busy(self, seconds: float) -> bool:
         """Ask the front not to leave for that long, although the engine has ended."""
         return relay_frames.send(self._control, busy=seconds)
@@ -113,6 +125,23 @@ class Link:
         )
 
 
+class Asked(NamedTuple):
+    """A signal that asks programs to end, on its way to the engine.
+
+    Attributes:
+        signal: Its name.
+        at_s: When it was passed on, seconds of `time.monotonic()`.
+    """
+
+    signal: str
+    at_s: float
+
+    def still_counts(self, at_s: float) -> bool:
+        """Whether an end at that time would be what it asked for."""
+        limit_s = FINISHED_S if self.signal in ("SIGTERM", "SIGKILL") else ANSWERED_S
+        return at_s - self.at_s <= limit_s
+
+
 @dataclass(frozen=True, slots=True)
 class EngineExit:
     """How the engine ended.
@@ -121,14 +150,14 @@ class EngineExit:
         code: Its exit code, or None where a signal ended it.
         signal: The signal's name (`SIGSEGV`), or "".
         core: Whether its memory was dumped.
-        asked: Signals that were passed on to it before, in order, by name.
+        asked: What was passed on to it before, in order.
         at_s: When its end was seen, seconds of `time.monotonic()`.
     """
 
     code: int | None
     signal: str = ""
     core: bool = False
-    asked: tuple[str, ...] = ()
+    asked: tuple[Asked, ...] = ()
     at_s: float = 0.0
 
     @property
@@ -139,14 +168,23 @@ class EngineExit:
     @property
     def was_asked(self) -> bool:
         """Whether somebody asked it to end, through us or, by the signal that ended it, not."""
-        return self.signal in REQUESTS or any(
-            getattr(signal, name, 0) in relay_frames.STOPPING for name in self.asked
-        )
+        return self.signal in REQUESTS or bool(self._by)
+
+    @property
+    def _by(self) -> list[str]:
+        """The signals that it may have ended by."""
+        return [
+            one.signal
+            for one in self.asked
+            if one.still_counts(self.at_s)
+            or self.signal == one.signal
+            or self.code == 128 + getattr(signal, one.signal, 0)
+        ]
 
     def __str__(self) -> str:
         how = f"ended by {self.signal}" if self.signal else f"ended with code {self.code}"
         dumped = ", core dumped" if self.core else ""
-        names = [name for name in dict.fromkeys(self.asked) if name != self.signal]
+        names = [name for name in dict.fromkeys(self._by) if name != self.signal]
         asked = f" after {', '.join(names)} was passed on" if names else ""
         return f"{how}{dumped}{asked}"
 
@@ -181,7 +219,7 @@ class EngineSource(ThreadedSource):
         self.exit: EngineExit | None = None
         self.usage: dict[str, float] = {}
         self.relay_gone = False
-        self._asked = False
+        self._asked: deque[Asked] = deque(maxlen=20)
         self._ending: EngineExit | None = None
         self._wake = wake or threading.Event()
         self._frames = relay_frames.FrameReader()
@@ -205,8 +243,14 @@ class EngineSource(ThreadedSource):
 
     @property
     def asked_to_end(self) -> bool:
-        """Whether somebody asked it to end, whether it did already or not."""
-        return self._asked or (self.exit is not None and self.exit.was_asked)
+        """Whether somebody asked it to end, whether it did already or not.
+
+        What it lived on with for long does not count any more.
+        """
+        if self.exit is not None:
+            return self.exit.was_asked
+        here = time.monotonic()
+        return any(one.still_counts(here) for one in self._asked.copy())
 
     def process_tree(self) -> set[int]:
         """Ids of the engine and of all processes below it, also of those it left to the relay."""
@@ -260,7 +304,7 @@ class EngineSource(ThreadedSource):
         if frame.kind == relay_frames.STARTED:
             return self._started(told)
         if frame.kind == relay_frames.ASKED:
-            self._asked = True
+            self._asked.append(Asked(name_of(told["signal"]), at_s))
         if frame.kind == relay_frames.ENDED:
             return [*self._last_output(at_s), *self._ended(told)]
         if frame.kind == relay_frames.REAPED:
@@ -287,7 +331,7 @@ class EngineSource(ThreadedSource):
             told["code"],
             name_of(told["signal"]),
             told["core"],
-            tuple(map(name_of, told["asked"])),
+            tuple(self._asked),
             told["at_ns"] / 1e9,
         )
         base = self._base(f"{self.who or 'the engine'} (process {self.pid}) {found}")
@@ -322,21 +366,3 @@ def descendants(root: int) -> set[int]:
                 found |= children
                 waiting.extend(children)
     return found
-
-
-def held_in_kernel(pids: Iterable[int], proc: Path = Path("/proc")) -> tuple[int, str] | None:
-    """The first of these processes with a thread in state D, and where it waits, or "".
-
-    Such a thread gets no signal, SIGKILL included, until the kernel lets go of it. Only the other
-    threads of its process may have ended.
-    """
-    for pid in sorted(pids):
-        with contextlib.suppress(OSError, IndexError):
-            for task in (proc / str(pid) / "task").iterdir():
-                if (task / "stat").read_text().rpartition(")")[2].split()[0] != "D":
-                    continue
-                where = ""
-                with contextlib.suppress(OSError):
-                    where = (task / "wchan").read_text().strip().removeprefix("0")
-                return pid, where
-    return None

@@ -194,6 +194,9 @@ class EngineWatch:
         clean = self._engine.code == 0 and not self._told
         self._set_due(here if clean else here + SETTLE_S, here + PRESENCE_LIMIT_S)
         devices = self.whose.devices
+        if self._gpus.none_on_bus and not devices and not clean:
+            text = "sysfs lists no GPU on the PCI bus"
+            self._notes.put(SystemDescribed, text, key="gpus-on-bus", value="none")
         if devices and not clean:
             self._testing = True
             threading.Thread(

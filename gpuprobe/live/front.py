@@ -29,6 +29,7 @@ from typing import Any, Final, NoReturn
 
 from gpuprobe.live import relay_frames, relay_start
 from gpuprobe.live.front_again import Kept, end_leftovers
+from gpuprobe.live.front_kernel import kernel_log
 from gpuprobe.live.front_talk import Talk, say
 from gpuprobe.live.relay import Relay
 from gpuprobe.live.relay_frames import packet_pipe, receive, send
@@ -36,6 +37,10 @@ from gpuprobe.live.relay_pumps import replace_with_null
 
 PROBE_S: Final = 3.0
 """How long the probe is waited for after the engine's end, unless it asks for more."""
+
+STARTING_S: Final = 10.0
+"""How long after its own start one is waited for that said nothing yet: on a machine at its limits
+Python takes seconds to load, and an engine can die at once."""
 
 CANNOT_START: Final = 125
 """Exit code when it was not the command's fault."""
@@ -49,8 +54,9 @@ def become(engine: Sequence[str], probe: Sequence[str], *, again: bool = False) 
 
     Args:
         engine: Command and arguments.
-        probe: Command line of the probe. One argument is put behind it, the text for
-            `engine_process.Link.from_argument`. It has this process's environment and working
+        probe: Command line of the probe. Behind it are put the text for
+            `engine_process.Link.from_argument` and the engine's command, a word an argument, since
+            one alone may not be longer than 128 KiB. It has this process's environment and working
             folder, an empty stdin and stdout, and a session of its own. What it writes to stderr is
             passed on from a pipe, so that a probe that hangs keeps nobody's reader waiting.
         again: The probe may have the engine started again.
@@ -64,7 +70,10 @@ def become(engine: Sequence[str], probe: Sequence[str], *, again: bool = False) 
     folder = Path(__file__).parents[2]
     options = ["-I", "-S", *(["-B"] if sys.dont_write_bytecode else [])]
     script = str(Path(__file__).with_name("front_main.py"))
-    told = json.dumps({"probe": list(probe), "again": again})
+    # Python would end with a traceback of its own at a Ctrl-C before the front listens.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    held = signal.SIGINT not in before
+    told = json.dumps({"probe": list(probe), "again": again, "held": held})
     arguments = [sys.executable, *options, script, str(folder), told, *engine]
     os.execve(sys.executable, arguments, relay_start.environment())  # noqa: S606 - this Python
 
@@ -75,7 +84,11 @@ def main(arguments: Sequence[str]) -> NoReturn:
     code = CANNOT_START
     try:
         told = json.loads(arguments[0])
-        code = Front(given, again=told["again"]).run(arguments[1:], told["probe"])
+        front = Front(given, again=told["again"])
+        front.listen()
+        if told["held"]:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        code = front.run(arguments[1:], told["probe"])
     except OSError as error:
         say(f"cannot start: {error.strerror or error}")
     os._exit(code)
@@ -108,14 +121,14 @@ class Front:
         self._said: int | None = None
         self._drained = self._leave = self._keyboard = False
         self._until: float | None = None
+        self._loaded_by = 0.0
         self._again: float | None = None
         self._ended_by: int | None = None
 
     def run(self, engine: Sequence[str], probe: Sequence[str]) -> int:
-        """See `main`; gives the exit code."""
+        """Start everything, wait, and give the exit code; `listen` comes before."""
         relay_start.set_name("gpuprobe")
         relay_start.become_reaper()
-        self._listen()
         code = self._one(engine, probe)
         while self._kept is not None and self._again is not None and self._ended_by is None:
             asked = self._pause(self._again)
@@ -133,7 +146,7 @@ class Front:
         if os.isatty(0):
             self._terminal = os.dup(0)
             self._modes = termios.tcgetattr(0)
-        kernel = _kernel_log()
+        kernel = kernel_log()
         frames = self._start_relay(engine, kernel)
         first = self._first_word()
         if "started" not in first:
@@ -141,7 +154,7 @@ class Front:
             return int(first.get("code", CANNOT_START))
         self._pid = int(first["started"])
         self._keyboard = bool(first["keyboard"])
-        self._start_probe(probe, frames, kernel)
+        self._start_probe(probe, engine, frames, kernel)
         os.close(frames)
         if kernel >= 0:
             os.close(kernel)
@@ -160,7 +173,8 @@ class Front:
 
     # --- starting -------------------------------------------------------------------------
 
-    def _listen(self) -> None:
+    def listen(self) -> None:
+        """Note signals from here on; those that come before the engine's start reach it then."""
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
         for number in (*PASSED_ON, signal.SIGCHLD):
             if number not in self._given.ignored or number == signal.SIGCHLD:
@@ -197,12 +211,15 @@ class Front:
         poller.poll()
         return receive(self._news) or {}
 
-    def _start_probe(self, probe: Sequence[str], frames: int, kernel: int) -> None:
+    def _start_probe(
+        self, probe: Sequence[str], engine: Sequence[str], frames: int, kernel: int
+    ) -> None:
         self._words, words = packet_pipe()
         told = {"frames": frames, "control": words, "front": os.getpid()}
         more = {"terminal": os.isatty(2), "kernel": kernel, "memory": self._memory}
         link = json.dumps({**told, **more})
-        command = [os.fsencode(argument) for argument in (*probe, link)]
+        command = [os.fsencode(argument) for argument in (*probe, link, *engine)]
+        self._loaded_by = time.monotonic() + STARTING_S
         self._probe = os.fork()
         if self._probe == 0:
             with contextlib.suppress(BaseException):
@@ -258,7 +275,8 @@ class Front:
             self._on_end(news["ended"], news["by"])
         elif "drained" in news:
             self._drained = True
-            self._wait_for_probe(0.0 if self._probe_is_stopped() else PROBE_S)
+            late_s = self._loaded_by - time.monotonic()
+            self._wait_for_probe(0.0 if self._probe_is_stopped() else max(PROBE_S, late_s))
         elif "stopped" in news:
             self._stop()
 
@@ -282,6 +300,10 @@ class Front:
         if word is None:
             os.close(self._words)
             self._words = -1
+        elif "loaded" in word:
+            self._loaded_by = 0.0
+            if self._until is not None:
+                self._until = time.monotonic() + PROBE_S
         elif "stop" in word:
             send(self._orders, stop=word["stop"])
         elif "busy" in word:
@@ -383,21 +405,3 @@ class Front:
         with contextlib.suppress(OSError):
             return os.tcgetpgrp(self._terminal) == os.getpgrp()
         return False
-
-
-def _kernel_log() -> int:
-    """The kernel's buffer, placed at its end before the engine starts, or -1.
-
-    The probe needs a moment to start, and a program can fault at once: what the kernel says until
-    then waits behind this place.
-    """
-    try:
-        found = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return -1
-    try:
-        os.lseek(found, 0, os.SEEK_END)
-    except OSError:
-        os.close(found)
-        return -1
-    return found

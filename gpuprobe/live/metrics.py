@@ -350,15 +350,32 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """The metrics at /metrics, and nothing else."""
+        self.wfile.write(self._head())
+
+    def do_HEAD(self) -> None:
+        """What a health check asks for: the same without the body."""
+        self._head()
+
+    def do_POST(self) -> None:
+        """Nothing here can be written."""
+        self.send_response(405)
+        self.send_header("Allow", "GET, HEAD")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_POST  # noqa: N815 - named by http.server
+
+    def _head(self) -> bytes:
+        """Answer up to the body, which is given; empty where the answer is complete already."""
         if self.path.partition("?")[0] not in ("/metrics", "/"):
             self.send_error(404)
-            return
+            return b""
         body = self.server.metrics.render()
         self.send_response(200)
         self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        return body
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - named by http.server
         """Scrapes are not logged."""

@@ -60,7 +60,6 @@ class Relay:
         self._pumps: list[Pump] = []
         self._pid = 0
         self._own: dict[int, float] = {}
-        self._asked: list[int] = []
         self._due: list[tuple[float, int]] = []
         self._status: dict[str, Any] | None = None
         self._ended_s = 0.0
@@ -154,7 +153,7 @@ class Relay:
         if self._wake_read in ready:
             os.read(self._wake_read, 4096)
             self._look_after_children()
-        if self._mirror.waits:
+        if self._mirror.waits or self._mirror.is_due:
             self._mirror.flush()
         for channel in self._channels:
             if channel.terminal is not None:
@@ -167,6 +166,8 @@ class Relay:
 
     def _timeout_ms(self) -> float | None:
         moments = [moment for moment, _ in self._due]
+        if self._mirror.due_s is not None:
+            moments.append(self._mirror.due_s)
         if self._status is not None:
             if not self._told:
                 moments.append(self._ended_s + TELL_S)
@@ -230,7 +231,6 @@ class Relay:
         if self._status is not None:
             return
         if number in relay_frames.STOPPING:
-            self._asked.append(number)
             self._mirror.put(relay_frames.ASKED, data=json.dumps({"signal": number}).encode())
         if number == signal.SIGWINCH:
             for channel in self._channels:
@@ -283,7 +283,6 @@ class Relay:
             "code": status if exited else None,
             "signal": None if exited else status,
             "core": how == os.CLD_DUMPED,
-            "asked": self._asked[-20:],
             "at_ns": time.monotonic_ns(),
         }
         self._give_back()

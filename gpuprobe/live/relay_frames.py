@@ -24,8 +24,8 @@ STARTED: Final = 3
 """`{"pid", "pgid", "relay", "front", "at_ns", "terminal": bool, "streams": [names]}`."""
 
 ENDED: Final = 4
-"""`{"pid", "code": 0-255 or null, "signal": number or null, "core": bool, "asked": signals
-passed on before, "at_ns"}`. The process can still be looked at in /proc for `HOLD_S`."""
+"""`{"pid", "code": 0-255 or null, "signal": number or null, "core": bool, "at_ns"}`. The process
+can still be looked at in /proc for `HOLD_S`."""
 
 REAPED: Final = 5
 """`{"user_s", "system_s", "max_rss_kib"}`: what the engine took, once it was waited for."""
@@ -125,6 +125,6 @@ def receive(descriptor: int) -> dict[str, Any] | None:
         return None
     try:
         found = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -137,7 +137,7 @@ def decode(line: bytes) -> dict[str, Any] | None:
     """The message of a line, or None for a line that is none (cut off by a death)."""
     try:
         message = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return message if isinstance(message, dict) and "t" in message else None
 
@@ -146,6 +146,6 @@ def decode_command(line: bytes) -> dict[str, Any] | None:
     """The command of a line, or None for a line that is none."""
     try:
         command = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return command if isinstance(command, dict) and "do" in command else None

@@ -1,7 +1,9 @@
 """Inputs and options that cannot be what somebody meant: one clear line, and nothing is lost."""
 
 import gzip
+import json
 import shutil
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -99,3 +101,27 @@ def test_one_path_given_twice_is_read_once() -> None:
     log = EXAMPLE / "kernel.log"
 
     assert run(log, log).output == run(log).output
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_log_that_is_cut_off_cannot_show_that_nothing_failed(tmp_path, packed) -> None:
+    """What is there is quiet, and the end is not there; a fault that is there is told."""
+    rows = [f"Jan  5 10:{i // 60:02d}:{i % 60:02d} ox app[7]: {i * i % 9973}" for i in range(3000)]
+
+    def answer(first: str) -> tuple[int, str]:
+        data = "\n".join([first, *rows]).encode()
+        path = tmp_path / "log"
+        if packed:
+            with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+                archive.writestr("a.log", data)
+            path.write_bytes(path.read_bytes()[:-400])
+        else:
+            whole = gzip.compress(data)
+            path.write_bytes(whole[: len(whole) * 2 // 3])
+        result = CliRunner().invoke(main, ["diagnose", "--format", "json", str(path)])
+        return result.exit_code, json.loads(result.stdout)["verdicts"][0]["kind"]
+
+    assert answer(rows[0]) == (3, "cannot-tell")
+    assert answer(
+        "Jan  5 10:00:00 ox kernel: NVRM: Xid (PCI:0000:1a:00): 79, GPU has fallen off the bus."
+    ) == (79, "device-left-bus")

@@ -94,6 +94,23 @@ def test_a_followed_file_is_recorded_and_its_events_shipped(
     assert "recording to" in running.err.read_text()
 
 
+def test_the_sentence_of_a_verdict_is_written_once(
+    tmp_path: Path, record: Callable[..., Running]
+) -> None:
+    """A second fault adds its own sentence and does not repeat the first."""
+    log = tmp_path / "e.log"
+    log.write_text("RuntimeError: CUDA error: an illegal memory access was encountered\n")
+    running = record("--follow-file", str(log), "--from-start")
+    running.until(lambda: "illegal memory access" in running.out.read_text())
+    with log.open("a") as more:
+        more.write("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n")
+    running.until(lambda: "2.00 GiB" in running.out.read_text())
+
+    assert running.end() == 0
+    lines = running.out.read_text().splitlines()
+    assert len(lines) == len(set(lines)) == 2
+
+
 def test_a_reader_that_goes_away_does_not_end_it(record: Callable[..., Running]) -> None:
     """Stdout's pipe breaks: one note, and recording goes on to a clean end."""
     read, write = os.pipe()

@@ -104,6 +104,32 @@ def test_stop_on_loss_ends_it(tmp_path: Path, tree: FakeSysfs, fake: FakeNvml) -
 
 @pytest.mark.slow
 @needs_compiler
+@pytest.mark.parametrize("options", [(), ("--keep-exit-code",)])
+def test_an_engine_that_the_kernel_holds_is_not_waited_for(
+    tmp_path: Path, tree: FakeSysfs, fake: FakeNvml, options: tuple[str, ...]
+) -> None:
+    """After the loss it hangs in state D: named, and 79; not where its own code is wanted."""
+    with running(tmp_path, "held", "--device", str(ONE), *options, fake=fake, tree=tree) as run:
+        run.until_ready(fake)
+        run.go()
+        assert wait_until(lambda: run.output.endswith("\n") and run.output != "ready\n")
+        engine = int(run.output.split()[1])
+        try:
+            fake.lose(ONE)
+            run.verdict_after_s()
+            left = wait_until(lambda: run.process.poll() is not None, 10.0)
+        finally:
+            for pid in (*descendants(engine), engine):
+                os.kill(pid, signal.SIGKILL)
+
+    named = f"process {engine} is held in the kernel (state D"
+    assert left is not bool(options)
+    assert (named in run.words) is not bool(options)
+    assert run.process.returncode == (79 if not options else 128 + signal.SIGKILL)
+
+
+@pytest.mark.slow
+@needs_compiler
 def test_a_hanging_driver_changes_nothing(tmp_path: Path, tree: FakeSysfs, fake: FakeNvml) -> None:
     """Every NVML call hangs when the device goes: sysfs has the proof, in time, code 79."""
     with running(tmp_path, "cuda", "--device", str(ONE), fake=fake, tree=tree) as run:
@@ -567,3 +593,17 @@ def test_on_a_terminal_lines_do_not_mix(tmp_path: Path, tree: FakeSysfs) -> None
     assert seen.startswith(b"working")
     assert b"\r\ngpuprobe: [cannot tell]" in seen
     assert all(line.endswith(b"\r") for line in seen.split(b"\n")[:-1])
+
+
+def test_a_command_line_longer_than_one_argument_may_be(tmp_path: Path) -> None:
+    """Twenty thousand words are passed on as a shell would; each may have 128 KiB."""
+    words = [f"word-{number}" for number in range(20_000)]
+    engine = [sys.executable, "-c", "import sys; print(len(sys.argv)); sys.exit(7)", *words]
+    done = subprocess.run(
+        [*RUN, "--no-nvml", "--", *engine],
+        env={**os.environ, "GPUPROBE_DIR": str(tmp_path)},
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+
+    assert (done.returncode, done.stdout) == (7, "20001\n")
+    assert "exit code 7" in done.stderr

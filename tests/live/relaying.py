@@ -25,7 +25,7 @@ _PROBE = f"""
 import json, os, sys
 sys.path.insert(0, {str(ROOT)!r})
 from gpuprobe.live import relay_frames as f
-told = json.loads(sys.argv[-1])
+told = json.loads(sys.argv[1])
 reader = f.FrameReader()
 kept, ended = [], False
 {{before}}
@@ -58,7 +58,7 @@ def command(
     engine: Sequence[str], by: Sequence[str] | None = None, *, again: bool = False
 ) -> list[str]:
     """The command line of a front for `engine`."""
-    told = {"probe": list(probe() if by is None else by), "again": again}
+    told = {"probe": list(probe() if by is None else by), "again": again, "held": False}
     return [*FRONT, json.dumps(told), *engine]
 
 

@@ -23,7 +23,6 @@ from gpuprobe.events import (
 from gpuprobe.live import engine_watch
 from gpuprobe.live.engine_gpus import EngineGpus
 from gpuprobe.live.engine_notes import EngineNotes
-from gpuprobe.live.engine_process import held_in_kernel
 from gpuprobe.live.engine_watch import EngineWatch, Told
 from gpuprobe.live.session import Session
 from gpuprobe.sources.sysfs import SysfsSource
@@ -324,13 +323,18 @@ def test_workers_that_end_on_request_are_not_told_of(tree: FakeSysfs) -> None:
     assert made.told == []
 
 
-def test_a_process_with_a_thread_in_state_d_is_named(tmp_path: Path) -> None:
-    """After SIGKILL its first thread is a zombie and another one hangs in the driver."""
-    for pid, tid, state, where in ((7, 7, "S", "0"), (8, 8, "Z", "0"), (8, 9, "D", "os_acquire")):
-        task = tmp_path / f"{pid}/task/{tid}"
-        task.mkdir(parents=True)
-        (task / "stat").write_text(f"{tid} (python) D) {state} 1 2 3")
-        (task / "wchan").write_text(where)
+@pytest.mark.parametrize("gpus", [True, False])
+def test_where_there_is_no_gpu_no_step_asks_for_it(tmp_path: Path, gpus: bool) -> None:
+    """A look at the bus says so, and nobody is sent to look again."""
+    tree = machine(tmp_path) if gpus else FakeSysfs(tmp_path)
+    tree.write("sys/bus/pci/devices/0000:00:02.0/class", "0x020000\n")
+    with bench(tree) as made:
+        made.says(EngineChanged, "exit code 4", what="stopped", code=4)
+        made.engine.end(4)
+        told = made.over()
 
-    assert held_in_kernel({7, 8, 99}, tmp_path) == (8, "os_acquire")
-    assert held_in_kernel({7, 99}, tmp_path) is None
+    steps = told.diagnosis.verdicts[0].next_steps
+    assert told.diagnosis.answer is Kind.CANNOT_TELL
+    assert any("nvidia-smi" in (step.command or "") for step in steps) is gpus
+    assert any(step.command == "gpuprobe record" for step in steps) is gpus
+    assert not any("lspci" in (step.command or "") for step in steps)

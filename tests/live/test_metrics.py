@@ -7,6 +7,8 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from email.message import Message
+from http.client import HTTPConnection
 from typing import Any
 
 import pytest
@@ -132,6 +134,32 @@ def test_the_endpoint_answers(endpoint: Endpoint) -> None:
         assert b"gpuprobe_power_watts" in answer.read()
     with pytest.raises(urllib.error.HTTPError, match="404"):
         get(endpoint, "/etc/passwd")
+
+
+def _ask(endpoint: Endpoint, method: str, path: str = "/metrics") -> tuple[int, Message, bytes]:
+    connection = HTTPConnection("127.0.0.1", endpoint.port, timeout=5)
+    connection.request(method, path)
+    answer = connection.getresponse()
+    found = answer.status, answer.headers, answer.read()
+    connection.close()
+    return found
+
+
+def test_a_health_check_may_ask_for_the_headers_alone(endpoint: Endpoint) -> None:
+    """HEAD is answered as GET is, without the body."""
+    status, headers, body = _ask(endpoint, "HEAD")
+
+    assert (status, body) == (200, b"")
+    assert int(headers["Content-Length"]) == len(_ask(endpoint, "GET")[2])
+    assert _ask(endpoint, "HEAD", "/other")[0] == 404
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
+def test_nothing_can_be_written(endpoint: Endpoint, method: str) -> None:
+    """Other methods are refused, and the answer says which are not."""
+    status, headers, _ = _ask(endpoint, method)
+
+    assert (status, headers["Allow"]) == (405, "GET, HEAD")
 
 
 def test_slow_clients_keep_nobody_out_for_long(

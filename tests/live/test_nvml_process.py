@@ -89,6 +89,22 @@ def test_the_shown_package_runs(tmp_path: Path, monkeypatch) -> None:
     assert process.exit_code == 0
 
 
+def test_the_shown_package_is_of_this_version_whatever_is_installed(tmp_path: Path) -> None:
+    """A checkout beside an installed gpuprobe runs its own child, with Python's own modules."""
+    child = tmp_path.joinpath(*nvml_process.MODULE.split(".")).with_suffix(".py")
+    child.parent.mkdir(parents=True)
+    for folder in (child.parent, child.parent.parent):
+        (folder / "__init__.py").write_text("")
+    child.write_text("import sys, types; print(types.__file__, __file__, sys.argv[1])")
+    (tmp_path / "types.py").write_text("raise ImportError('no module of Python')")
+    boot = [sys.executable, "-I", "-c", nvml_process._BOOT, str(tmp_path), "told"]
+
+    said = subprocess.run(boot, capture_output=True, text=True, check=True).stdout.split()
+
+    assert said[1:] == [str(child), "told"]
+    assert str(tmp_path) not in said[0]
+
+
 @needs_compiler
 def test_the_child_is_deaf_to_signals_and_has_no_death_signal(tmp_path: Path) -> None:
     """SIGHUP, SIGINT and SIGTERM are ignored, and it is in a session of its own."""

@@ -17,7 +17,7 @@ _AGAIN = f"""
 import json, os, sys
 sys.path.insert(0, {str(ROOT)!r})
 from gpuprobe.live import relay_frames as f
-told = json.loads(sys.argv[-1])
+told = json.loads(sys.argv[1])
 starts = int(told["memory"] or 0) + 1
 reader = f.FrameReader()
 ended = False

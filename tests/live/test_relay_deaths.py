@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -36,8 +36,7 @@ def _once(how: signal.Signals, whom: str, delay_s: float) -> tuple[int, str, byt
         time.sleep(delay_s)
         victim = front.pid if whom == "front" else probe_pid
         with _ended(probe_pid):
-            if victim > 0 and not is_gone(victim):
-                os.kill(victim, how)
+            _send(how, victim)
             out, err = front.communicate(timeout=30)
     return front.returncode, hashlib.sha256(out).hexdigest(), err
 
@@ -48,8 +47,14 @@ def _ended(pid: int) -> Iterator[None]:
     try:
         yield
     finally:
-        if not is_gone(pid):
-            os.kill(pid, signal.SIGKILL)
+        _send(signal.SIGKILL, pid)
+
+
+def _send(number: signal.Signals, pid: int) -> None:
+    """Send a signal to a process that may end by itself at any moment."""
+    if pid > 0 and not is_gone(pid):
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 @pytest.mark.parametrize("rounds", [24, pytest.param(200, marks=pytest.mark.slow)])
@@ -123,9 +128,17 @@ def test_a_probe_that_cannot_be_started_does_not_matter() -> None:
     assert front.returncode == 0
 
 
+def test_a_probe_that_takes_long_to_load_is_waited_for() -> None:
+    """On a busy machine an engine can be dead before its probe has come up."""
+    by = probe(before="import time; time.sleep(4)", code=79)
+    with start(["true"], by) as front:
+        assert front.wait(30) == 79
+
+
 def test_a_probe_that_never_ends_is_waited_for_a_moment_only() -> None:
     """An answer that does not come is waited for, but for some seconds only."""
-    by = probe(after="import time; time.sleep(60)")
+    loaded = "f.send(told['control'], loaded=True)"
+    by = probe(before=loaded, after="import time; time.sleep(60)")
     with start(["true"], by) as front, _ended(until(lambda: probe_of(front.pid))):
         began = time.monotonic()
         assert front.wait(30) == 0

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -38,7 +39,8 @@ class Wire:
 
     def end(self, **values: Any) -> list[Event]:
         """Say how the engine ended; gives all events."""
-        told = {"pid": 9, "code": None, "signal": None, "core": False, "asked": [], "at_ns": 5}
+        told = {"pid": 9, "code": None, "signal": None, "core": False}
+        told["at_ns"] = time.monotonic_ns()
         self.tell(frames.ENDED, **{**told, **values})
         until(lambda: self.source.exit)
         self.mirror.close()
@@ -84,23 +86,52 @@ def test_a_signal_that_nobody_asked_for_is_a_crash(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "text"),
+    ("asked", "values", "text"),
     [
-        ({"signal": 15, "asked": [15]}, "ended by SIGTERM"),
-        ({"signal": 15}, "ended by SIGTERM"),
-        ({"signal": 13}, "ended by SIGPIPE"),
-        ({"code": 1, "asked": [2]}, "ended with code 1 after SIGINT was passed on"),
-        ({"signal": 9, "asked": [15, 9]}, "ended by SIGKILL after SIGTERM was passed on"),
+        ([15], {"signal": 15}, "ended by SIGTERM"),
+        ([], {"signal": 15}, "ended by SIGTERM"),
+        ([], {"signal": 13}, "ended by SIGPIPE"),
+        ([2], {"code": 1}, "ended with code 1 after SIGINT was passed on"),
+        ([15, 9], {"signal": 9}, "ended by SIGKILL after SIGTERM was passed on"),
     ],
 )
-def test_an_end_on_request_is_no_failure(wire: Wire, values: dict[str, Any], text: str) -> None:
+def test_an_end_on_request_is_no_failure(
+    wire: Wire, asked: list[int], values: dict[str, Any], text: str
+) -> None:
     """Whatever code or signal: it stopped, and no code is there to be judged."""
+    for number in asked:
+        wire.tell(frames.ASKED, signal=number)
     last = wire.end(**values)[-1]
 
     assert isinstance(last, EngineChanged)
     assert (last.what, last.code) == ("stopped", None)
     assert last.origin.text == f"vllm (process 9) {text}"
     assert wire.source.asked_to_end
+
+
+@pytest.mark.parametrize(
+    ("asked", "seconds", "values", "was"),
+    [
+        (signal.SIGHUP, 59, {"code": 1}, True),
+        (signal.SIGHUP, 61, {"code": 1}, False),
+        (signal.SIGHUP, 61, {"code": 129}, True),
+        (signal.SIGINT, 61, {"signal": signal.SIGSEGV}, False),
+        (signal.SIGTERM, 599, {"code": 1}, True),
+        (signal.SIGTERM, 601, {"code": 1}, False),
+        (signal.SIGTERM, 601, {"signal": signal.SIGTERM}, True),
+    ],
+)
+def test_what_it_lived_on_with_is_not_why_it_ended(
+    wire: Wire, asked: int, seconds: float, values: dict[str, Any], was: bool
+) -> None:
+    """A reload by SIGHUP last week does not make a crash of today an end on request."""
+    wire.tell(frames.ASKED, signal=asked)
+    until(lambda: wire.source.asked_to_end)
+    at_ns = time.monotonic_ns() + int(seconds * 1e9)
+    last = wire.end(**values, at_ns=at_ns)[-1]
+
+    assert wire.source.asked_to_end is was
+    assert ("was passed on" in last.origin.text) is (was and "signal" not in values)
 
 
 def test_what_was_dropped_is_counted_with_the_lines_behind_it(wire: Wire) -> None:
