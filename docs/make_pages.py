@@ -360,7 +360,7 @@ Costs are medians of 200 calls on an H200 with driver 580.159.04."""
 
 NVML_GROUPS = {
     nvml.Group.FAST: "At the sampling rate",
-    nvml.Group.CALM: "At the sampling rate, ten times a second at most",
+    nvml.Group.CALM: "At the sampling rate, once a second at most",
     nvml.Group.SLOW: "Once a second",
     nvml.Group.USERS: "Once a second while memory in use changes, else every ten seconds",
     nvml.Group.RARE: "Every ten seconds",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -13,7 +13,6 @@ from gpuprobe.diagnosis import Diagnosis, Input, Kind, NotChecked
 from gpuprobe.errors import InputUnreadableError
 from gpuprobe.joining import join_readings, read
 from gpuprobe.options import Options, Progress
-from gpuprobe.sources import machine
 from gpuprobe.sources.ingest import Reading
 from gpuprobe.sources.inputs import open_inputs
 from gpuprobe.timeline import Timeline
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from gpuprobe.checks.scene import Requirements
     from gpuprobe.identity import PciAddress
     from gpuprobe.recording.reader import Recording
+    from gpuprobe.sources.raw_input import Input as RawOrRecording
 
 _GRAVITY = {Kind.DEVICE_LEFT_BUS: 0, Kind.CANNOT_TELL: 2, Kind.NO_FAULT: 3}
 
@@ -55,7 +55,11 @@ def diagnose(
     options = options or Options()
     names = list(dict.fromkeys(str(path) for path in paths))
     given = open_inputs(names, stdin=stdin) if names else ()
-    here = machine.kernel_inputs() if options.with_machine or not paths else ()
+    here: Iterable[RawOrRecording] = ()
+    if options.with_machine or not paths:
+        from gpuprobe.sources import machine  # saved logs need nothing of it
+
+        here = machine.kernel_inputs()
     readings, unreadable = read(chain(given, here), options, progress=progress)
     if paths and not readings:
         raise nothing_read(unreadable, names)
@@ -224,17 +228,22 @@ def diagnose_readings(
     ]
     verdict = first.verdicts[0]
     rows = (*verdict.not_checked, *unseen, *_of_no_host(diagnoses))
-    return replace(
+    found = replace(
         first,
         verdicts=(replace(verdict, not_checked=rows), *first.verdicts[1:]),
         inputs=(*first.inputs, *unreadable),
         other_hosts=tuple(others),
     )
+    if unreadable:
+        from gpuprobe.recording.doubt import without_the_rest
+
+        found = without_the_rest(found, unreadable)
+    return found
 
 
 def _with_unseen(found: Diagnosis, timeline: Timeline, readings: Sequence[Reading]) -> Diagnosis:
     """The diagnosis with a row for each source that its recordings lacked, as a live one has."""
-    if not any(reading.about for reading in readings):
+    if not any(reading.about or reading.damaged for reading in readings):
         return found
     from gpuprobe.recording.doubt import doubted
     from gpuprobe.recording.unseen import rows_of

@@ -11,6 +11,7 @@ from gpuprobe.clock import Stamp
 from gpuprobe.errors import UsageError
 from gpuprobe.events import Event
 from gpuprobe.lazy_regex import regex
+from gpuprobe.values import Value
 
 _OFFSET = regex(r"^(?:UTC|GMT)?([+-])(\d{1,2}):?(\d{2})?$", re.IGNORECASE)
 _QUARTER = timedelta(minutes=15)
@@ -18,8 +19,7 @@ _SLACK = timedelta(minutes=2)
 _MESSAGE = regex(r"(?:NVRM|pcieport|nvidia)\b.*")
 
 
-@dataclass(frozen=True, slots=True)
-class PairedStamps:
+class PairedStamps(Value):
     """Stamps of one line by different clocks.
 
     Attributes:

@@ -7,12 +7,12 @@ clock. A figure that the readings do not give is None, never zero.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
-from statistics import median
 
 from gpuprobe.events import CountersSampled
 from gpuprobe.identity import PciAddress
+from gpuprobe.values import Value
 
 GAP_FACTOR = 5.0
 """A pause longer than this many sampling intervals ends what counts as one window."""
@@ -21,8 +21,7 @@ SHORTEST_PAUSE_S = 1.0
 """A pause below this is jitter, whatever the rate."""
 
 
-@dataclass(frozen=True, slots=True)
-class Extent:
+class Extent(Value):
     """How one value moved through a window.
 
     Attributes:
@@ -40,8 +39,7 @@ class Extent:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(Value):
     """The readings right before a moment.
 
     Attributes:
@@ -58,8 +56,7 @@ class Window:
     ended_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Rise:
+class Rise(Value):
     """A counter that went up.
 
     Attributes:
@@ -137,6 +134,8 @@ def window_before(times: Sequence[float], moment: float, longest_s: float) -> Wi
     gaps = [later - earlier for earlier, later in pairwise(times[start:stop])]
     if len(gaps) < 4:
         return None
+    from statistics import median  # slow to import, and few logs hold samples
+
     usual = median(gaps[-50:])
     pause = max(GAP_FACTOR * usual, SHORTEST_PAUSE_S if usual < SHORTEST_PAUSE_S / 2 else 0.0)
     for place in range(len(gaps) - 1, -1, -1):

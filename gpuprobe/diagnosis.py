@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 from gpuprobe.identity import PciAddress
+from gpuprobe.values import Value
 
 
 class Kind(StrEnum):
@@ -56,8 +57,7 @@ class Role(StrEnum):
     CONTEXT = "context"
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
+class Device(Value):
     """The device a verdict is about, as far as the inputs name it. Never guessed."""
 
     pci: PciAddress | None = None
@@ -66,8 +66,7 @@ class Device:
     index: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Value):
     """One quoted line.
 
     Attributes:
@@ -93,8 +92,7 @@ class Evidence:
     says: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RuledOut:
+class RuledOut(Value):
     """A cause that the inputs speak against, with at least one figure and its source."""
 
     kind: str
@@ -102,8 +100,7 @@ class RuledOut:
     figures: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class NotChecked:
+class NotChecked(Value):
     """What could not be judged: what, why, and the command or step that makes it checkable."""
 
     what: str
@@ -111,8 +108,7 @@ class NotChecked:
     how: str
 
 
-@dataclass(frozen=True, slots=True)
-class CauseEntry:
+class CauseEntry(Value):
     """One reason for or against a cause: the rule's id, what was seen, and its weight."""
 
     rule: str
@@ -120,8 +116,7 @@ class CauseEntry:
     weight: str = "+"
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(Value):
     """A row of the scorecard under a loss.
 
     Attributes:
@@ -138,8 +133,7 @@ class Cause:
     not_seen: tuple[CauseEntry, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class NextStep:
+class NextStep(Value):
     """One thing to do next on this machine.
 
     Attributes:
@@ -157,8 +151,7 @@ class NextStep:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Value):
     """One finding, ready to be shown."""
 
     kind: Kind
@@ -176,8 +169,7 @@ class Verdict:
     next_steps: tuple[NextStep, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
+class Input(Value):
     """One input and how it was read.
 
     Attributes:
@@ -195,8 +187,7 @@ class Input:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
+class Diagnosis(Value):
     """Everything one run found. `verdicts` is never empty; the first is the answer."""
 
     verdicts: tuple[Verdict, ...]

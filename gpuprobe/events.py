@@ -5,7 +5,7 @@ An event judges nothing. Sources produce events, a timeline orders them, rules w
 
 from __future__ import annotations
 
-from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from enum import StrEnum
 from typing import (
     TYPE_CHECKING,
@@ -19,6 +19,7 @@ from typing import (
 
 from gpuprobe.clock import Stamp
 from gpuprobe.identity import PciAddress
+from gpuprobe.values import Frozen
 
 
 class Setting(StrEnum):
@@ -60,8 +61,7 @@ _T = TypeVar("_T", bound="Event")
 def _observed(cls: type[_T]) -> type[_T]:
     """A frozen dataclass with what `Event` has for all.
 
-    A plain one would make six functions a class out of text, and that for some forty classes takes
-    longer than reading a short log.
+    Like `Value`, and for its reason, but without fields in order: subclasses add required ones.
     """
     made = dataclass(init=False, repr=False, eq=False)(cls)
     made._defaults = {
@@ -73,7 +73,7 @@ def _observed(cls: type[_T]) -> type[_T]:
 
 
 @_observed
-class Event:
+class Event(Frozen):
     """What all events have.
 
     Attributes:
@@ -120,27 +120,6 @@ class Event:
                 raise TypeError(f"{type(self).__name__}: {sorted(wrong)}")
             self.__dict__.update(self._defaults)
             self.__dict__.update(values)
-
-        def __setattr__(self, name: str, value: object) -> None:
-            raise FrozenInstanceError(f"cannot assign to field {name!r}")
-
-        def __delattr__(self, name: str) -> None:
-            raise FrozenInstanceError(f"cannot delete field {name!r}")
-
-    def _values(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, item.name) for item in fields(self))
-
-    def __eq__(self, other: object) -> bool:
-        if type(self) is not type(other):
-            return NotImplemented
-        return self._values() == other._values()
-
-    def __hash__(self) -> int:
-        return hash(self._values())
-
-    def __repr__(self) -> str:
-        shown = ", ".join(f"{item.name}={getattr(self, item.name)!r}" for item in fields(self))
-        return f"{type(self).__name__}({shown})"
 
 
 def is_evidence(event: Event) -> bool:
@@ -462,8 +441,9 @@ class SystemDescribed(Event):
             `container`, `egpu`, `riser`, `engine`, `engine-argv`, `framework`, `cuda`,
             `open-module`, `power-cap` (set by nvidia-smi), `aer-granted`, `aer-disabled`, `aspm`,
             `hotplug-port` (what a port's slot can do), `engine-gpus` (addresses of the GPUs that
-            a watched engine uses), `stranger-process` (the id of one that is none of it); of one
-            card `vbios`, `gsp-firmware`, `gpu-modes`, `power-limits`.
+            a watched engine uses), `gpus-on-bus` (`none` where a look found none),
+            `stranger-process` (the id of one that is none of it); of one card `vbios`,
+            `gsp-firmware`, `gpu-modes`, `power-limits`.
         value: As printed.
     """
 
@@ -494,7 +474,8 @@ class UncleanEndFound(Event):
     Attributes:
         what: `journal` (journal uncleanly shut down), `filesystem` (recovery at mount),
             `reset-reason` (Previous system reset reason), `nvme` (unsafe shutdowns rose),
-            `last-crash` (`last -x` says crash), `bmc`.
+            `last-crash` (`last -x` says crash), `bmc`, `panic` (the kernel's last words), `bert`
+            (a fatal hardware error of the boot before, kept by the firmware).
         detail: The figure or the words.
     """
 
@@ -509,10 +490,12 @@ class HostFaulted(Event):
     Attributes:
         what: `mce`, `edac`, `ghes`, `iommu`, `soft-lockup`, `hung-task`, `nvme`, `cpu-heat`,
             `suspend`, `resume`, `disk-full`, `clocksource`, `heat` (board or inlet,
-            by the BMC or ACPI), `fan`.
+            by the BMC or ACPI), `fan`, `oops` (the kernel itself faulted and went on).
+        module: The GPU driver's module that a kernel's trace stands in, or "".
     """
 
     what: str
+    module: str = ""
 
 
 @_observed

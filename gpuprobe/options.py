@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from gpuprobe.identity import PciAddress
+from gpuprobe.values import Value
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Value):
     """How to read the inputs of a diagnosis.
 
     Attributes:
@@ -37,8 +36,7 @@ class Options:
     prefilter: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Value):
     """How far the reading of the inputs has come.
 
     Attributes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from gpuprobe.catalog.load import DataFile, Entry
 from gpuprobe.diagnosis import Kind, NextStep
 from gpuprobe.errors import CatalogueError
 from gpuprobe.identity import PciAddress
+from gpuprobe.values import Value
 
 LIMIT = 8
 """No verdict gets more steps than this."""
@@ -33,8 +34,7 @@ _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 _SETTLED_RANK = 10  # below it a step saves evidence or brings the machine back
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Value):
     """One step as it stands in the data.
 
     Attributes:
@@ -87,8 +87,7 @@ class Step:
         return min((rank for tag, rank in self.sooner.items() if tag in tags), default=self.rank)
 
 
-@dataclass(frozen=True, slots=True)
-class Folklore:
+class Folklore(Value):
     """A setting or command that does harm and is often advised.
 
     Attributes:
@@ -126,6 +125,7 @@ def tag_meanings() -> dict[str, str]:
     return dict(_file().data["tags"])
 
 
+@cache
 def _known_tags() -> frozenset[str]:
     return frozenset(tag_meanings()) | frozenset(Kind)
 
@@ -169,13 +169,20 @@ def _step(entry: Entry) -> Step:
 
 
 @cache
-def steps() -> tuple[Step, ...]:
-    """All steps, in the order of the file.
+def steps(kind: Kind | None = None) -> tuple[Step, ...]:
+    """The steps, in the order of the file.
+
+    Args:
+        kind: Only those that belong to this verdict kind.
 
     Raises:
         CatalogueError: The data file contradicts itself.
     """
-    return tuple(_step(entry) for entry in _file().entries("step", "id"))
+    return tuple(
+        _step(entry)
+        for entry in _file().entries("step", "id")
+        if kind is None or kind in entry.texts("kinds")
+    )
 
 
 @cache
@@ -237,7 +244,7 @@ def steps_for(
     """
     tags = frozenset(tags) | {kind.value}
     chosen = sorted(
-        (step for step in steps() if step.fits(kind, tags)),
+        (step for step in steps(kind) if step.fits(kind, tags)),
         key=lambda step: step.rank_for(tags),
     )[:LIMIT]
     fillings = _fillings(pci, values or {})

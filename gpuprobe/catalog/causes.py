@@ -5,18 +5,17 @@ Only the words live here. Whether a rule fires is decided where the timeline is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
 from gpuprobe.catalog.load import DataFile
 from gpuprobe.errors import CatalogueError
+from gpuprobe.values import Value
 
 WEIGHTS = ("++", "+", "-")
 """Strong, some, against."""
 
 
-@dataclass(frozen=True, slots=True)
-class CauseText:
+class CauseText(Value):
     """A row of the scorecard: its id (`power`), its name, and what it covers."""
 
     id: str
@@ -24,16 +23,14 @@ class CauseText:
     meaning: str
 
 
-@dataclass(frozen=True, slots=True)
-class Effect:
+class Effect(Value):
     """What a rule does to one cause: its id, and `++`, `+` or `-`."""
 
     cause: str
     weight: str
 
 
-@dataclass(frozen=True, slots=True)
-class CauseRule:
+class CauseRule(Value):
     """One rule of the scorecard, in words.
 
     Attributes:

@@ -6,12 +6,12 @@ Each file is read when its first code is asked for, and once.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 
 from gpuprobe.catalog.load import DataFile
 from gpuprobe.diagnosis import Certainty, Kind
 from gpuprobe.errors import CatalogueError
+from gpuprobe.values import Value
 
 CONTEXT = "context"
 """The `verdict` of a code that is no fault by itself."""
@@ -24,8 +24,7 @@ def _kind(verdict: str) -> Kind | None:
     return None if verdict == CONTEXT else Kind(verdict)
 
 
-@dataclass(frozen=True, slots=True)
-class Xid:
+class Xid(Value):
     """One Xid.
 
     Attributes:
@@ -65,8 +64,7 @@ class Xid:
         return _kind(self.verdict)
 
 
-@dataclass(frozen=True, slots=True)
-class CudaError:
+class CudaError(Value):
     """One CUDA error.
 
     Attributes:
@@ -92,8 +90,7 @@ class CudaError:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class AerBit:
+class AerBit(Value):
     """One status bit of PCIe Advanced Error Reporting.
 
     Attributes:
@@ -117,8 +114,7 @@ class AerBit:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class NvmlCode:
+class NvmlCode(Value):
     """One return code of NVML, its name without `NVML_ERROR_`."""
 
     code: int
@@ -134,8 +130,7 @@ class NvmlCode:
         return _kind(self.verdict)
 
 
-@dataclass(frozen=True, slots=True)
-class RmStatus:
+class RmStatus(Value):
     """One status number of NVIDIA's resource manager, its name without `NV_ERR_`."""
 
     code: int
@@ -145,8 +140,7 @@ class RmStatus:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class RecoveryAction:
+class RecoveryAction(Value):
     """One value of the recovery action (Xid 154, NVML field 230).
 
     Attributes:
@@ -168,8 +162,7 @@ class RecoveryAction:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class SxidText:
+class SxidText(Value):
     """What NVSwitch's errors (SXid) have in common, whatever their number."""
 
     name: str

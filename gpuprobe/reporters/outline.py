@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from gpuprobe.diagnosis import Diagnosis, Evidence, Input, NextStep, Role, Verdict
 from gpuprobe.reporters.plain import count
+from gpuprobe.values import Value
 
 Item = TypeVar("Item")
 
@@ -39,8 +39,7 @@ ROLE_LIMITS = {
 SCORE_NAMES = {"for": "for", "against": "against", "mixed": "mixed", "not-seen": "not seen"}
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(Value):
     """A list without its middle: what is shown before and after, and how many are left out."""
 
     head: Sequence[Any]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import unicodedata
 from collections.abc import Callable
 from typing import Any, TextIO
@@ -111,6 +110,8 @@ def columns(*, fit_terminal: bool, least: int) -> int:
     """Where lines are folded: at the terminal's width within limits, or at `COLUMNS`."""
     if not fit_terminal:
         return COLUMNS
+    import shutil  # imports three decompressors, for which every answer would wait
+
     return min(max(shutil.get_terminal_size((COLUMNS, 24)).columns, least), MAX_COLUMNS)
 
 

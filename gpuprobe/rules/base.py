@@ -10,6 +10,7 @@ from gpuprobe.diagnosis import Certainty, Kind, Role
 from gpuprobe.events import Event, ProbeStalled, Setting, XidReported
 from gpuprobe.identity import PciAddress
 from gpuprobe.timeline import Timeline
+from gpuprobe.values import Value
 
 LOST_XID = 79
 """The Xid of a GPU that does not answer on the bus any more."""
@@ -18,8 +19,7 @@ RM_STATUS_LOST = 0x0F
 """The driver's status "GPU is lost" (NV_ERR_GPU_IS_LOST)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cited:
+class Cited(Value):
     """An event in its role for a finding, with what it means there."""
 
     role: Role
@@ -81,8 +81,7 @@ class Finding:
         return tuple(dict.fromkeys(codes))
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Value):
     """One verdict kind and the function that looks for it.
 
     The module's docstring is the rule's page; `gpuprobe explain KIND` prints it.

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 from gpuprobe.diagnosis import Certainty
@@ -30,6 +29,7 @@ from gpuprobe.rules import xids
 from gpuprobe.rules.absence import CAME_BACK_S, answered_again, came_back
 from gpuprobe.rules.base import LOST_XID, RM_STATUS_LOST
 from gpuprobe.timeline import SAME_MOMENT_S, Timeline
+from gpuprobe.values import Value
 
 
 class Test(StrEnum):
@@ -41,8 +41,7 @@ class Test(StrEnum):
     LINK = "link"
 
 
-@dataclass(frozen=True, slots=True)
-class Sign:
+class Sign(Value):
     """One event that speaks for a loss, and how strongly.
 
     Attributes:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import bz2
 import io
 import struct
 import sys
-import tarfile
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from gpuprobe.sources.unpack import (
     BLOCK,
-    ERRORS,
+    IN_PART,
     SKIPPED_FREE,
     TOTAL_LIMIT,
     Blocks,
@@ -22,6 +20,8 @@ from gpuprobe.sources.unpack import (
     DamagedError,
     Decompressor,
     Zlib,
+    errors,
+    make_bzip2,
     make_zstd,
 )
 
@@ -70,6 +70,8 @@ def read_tar(blocks: Blocks, notes: list[str], budget: Budget) -> Iterator[Membe
         notes: Gets a text for what could not be read.
         budget: What the decompression is counted in.
     """
+    import tarfile  # here and below: most inputs are no archive, and all would wait for it
+
     budget.free = SKIPPED_FREE
     stream = io.BufferedReader(BlockStream(blocks), BLOCK)
     try:
@@ -92,16 +94,18 @@ def read_tar(blocks: Blocks, notes: list[str], budget: Budget) -> Iterator[Membe
                     contents = _bounded(_read(handle, notes), info.name, notes, budget)
                     yield Member(info.name, contents, info.size)
     except (tarfile.TarError, OSError, EOFError, ValueError, zlib.error) as error:
-        notes.append(f"the tar archive is cut off or damaged ({error})")
+        notes.append(f"the tar archive is cut off or damaged ({error}); {IN_PART}")
 
 
 def _read(handle: object, notes: list[str]) -> Blocks:
+    import tarfile
+
     read = handle.read1  # type: ignore[attr-defined] # what is there, before an error
     while True:
         try:
             block = read(BLOCK)
         except (tarfile.TarError, OSError, EOFError, ValueError) as error:
-            notes.append(f"cut off ({error}); what is there was read")
+            notes.append(f"cut off ({error}); {IN_PART}")
             return
         if not block:
             return
@@ -162,7 +166,7 @@ def read_zip(blocks: Blocks, notes: list[str], budget: Budget) -> Iterator[Membe
         header = reader.exactly(_LOCAL.size)
         if len(header) < _LOCAL.size or header[:4] != ZIP_MAGIC:
             if header[:4] not in (b"PK\x01\x02", b"PK\x05\x06", b"PK\x06\x06", b"PK\x06\x08"):
-                notes.append("the zip archive is cut off or damaged")
+                notes.append(f"the zip archive is cut off or damaged; {IN_PART}")
             return
         fields = _LOCAL.unpack(header)
         flags, method, packed, size, name_length, extra_length = *fields[2:4], *fields[7:]
@@ -202,7 +206,7 @@ def read_zip(blocks: Blocks, notes: list[str], budget: Budget) -> Iterator[Membe
 
 _ZIP_METHODS: dict[int, Callable[[], Decompressor]] = {
     8: lambda: Zlib(-15),
-    12: lambda: bz2.BZ2Decompressor(),
+    12: make_bzip2,
     93: make_zstd,
 }
 
@@ -258,7 +262,7 @@ def _zip_contents(
         while not machine.eof:
             data = next(source, b"") if machine.needs_input else b""
             if not data and machine.needs_input:
-                notes.append("a member of the zip archive is cut off; what is there was read")
+                notes.append(f"a member of the zip archive is cut off; {IN_PART}")
                 return
             out = machine.decompress(data, BLOCK)
             if out:
@@ -271,7 +275,7 @@ def _zip_contents(
                 # Where no header says how long it is, its end has to be looked for.
                 if packed is not None or budget.given > SKIPPED_FREE:
                     break
-    except ERRORS as error:
+    except errors() as error:
         if isinstance(error, DamagedError) and error.output:
             yield error.output
         notes.append(f"a member of the zip archive is damaged ({error})")

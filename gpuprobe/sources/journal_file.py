@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 from gpuprobe.sources.unpack import BLOCK, Blocks
@@ -11,9 +10,15 @@ from gpuprobe.sources.unpack import BLOCK, Blocks
 HINT = "Convert it where journalctl is: journalctl --file FILE -o json > journal.json"
 
 
+def _journalctl() -> str | None:
+    from shutil import which  # imports three decompressors, for which every input would wait
+
+    return which("journalctl")
+
+
 def available() -> bool:
     """True when journalctl is installed here."""
-    return shutil.which("journalctl") is not None
+    return _journalctl() is not None
 
 
 def read_blocks(path: str, notes: list[str]) -> Blocks:
@@ -55,7 +60,7 @@ def _run(path: str, notes: list[str]) -> Blocks:
     import tempfile
 
     command = [
-        shutil.which("journalctl") or "journalctl",
+        _journalctl() or "journalctl",
         f"--file={path}",
         "--output=json",
         "--no-pager",

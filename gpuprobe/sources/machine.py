@@ -9,7 +9,6 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from gpuprobe.reading import Known, Reason, Unavailable
 from gpuprobe.sources.kmsg import KMSG, kmsg_access, open_kmsg, read_kmsg
 from gpuprobe.sources.raw_input import RawInput, UnreadableInput
 from gpuprobe.sources.unpack import BLOCK, Blocks
+from gpuprobe.values import Value
 
 KERNEL = "journal:kernel"
 """Path under which the journal's kernel lines are cited."""
@@ -176,8 +176,7 @@ def list_boots() -> Known[list[JournalBoot]] | Unavailable:
     return Unavailable(Reason.NOT_THERE, said[-1] if said else "the journal keeps no boot")
 
 
-@dataclass(frozen=True, slots=True)
-class JournalBoot:
+class JournalBoot(Value):
     """A boot as the journal lists it.
 
     Attributes:

@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 from gpuprobe.errors import InputUnreadableError
 from gpuprobe.sources.unpack import BLOCK, Blocks, BlockStream
+from gpuprobe.values import Value
 
 
 @dataclass(slots=True)
@@ -54,8 +55,7 @@ class RawInput:
         return io.BufferedReader(BlockStream(self.blocks()), BLOCK)
 
 
-@dataclass(frozen=True, slots=True)
-class UnreadableInput:
+class UnreadableInput(Value):
     """An input that is left out.
 
     Attributes:

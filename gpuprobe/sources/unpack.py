@@ -6,22 +6,21 @@ could be read, and a note.
 
 from __future__ import annotations
 
-import bz2
 import io
-import lzma
 import sys
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import ModuleType
 from typing import TYPE_CHECKING, Protocol
 
-if TYPE_CHECKING or sys.version_info < (3, 14):
-    from backports import zstd
-else:  # pragma: no cover - other interpreters
-    from compression import zstd
+from gpuprobe.values import Value
 
 BLOCK = 1 << 20
 """Bytes given out at once, at most."""
+
+IN_PART = "what is there was read"
+"""Ends the note of an input of which something is missing."""
 
 RATIO_LIMIT = 500
 """Output bytes a byte of the input may become, once `RATIO_FREE` bytes have come out."""
@@ -212,8 +211,7 @@ def _salvage(machine: zlib._Decompress, data: bytes) -> bytes:
     return b"".join(parts)
 
 
-@dataclass(frozen=True, slots=True)
-class Compression:
+class Compression(Value):
     """A compressed format, known by how it starts."""
 
     name: str
@@ -221,20 +219,46 @@ class Compression:
     make: Callable[[], Decompressor]
 
 
+def make_bzip2() -> Decompressor:
+    """A decompressor for bzip2."""
+    import bz2  # here and below: most inputs are plain text, and all would wait for it
+
+    return bz2.BZ2Decompressor()
+
+
+def _make_xz() -> Decompressor:
+    import lzma
+
+    return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
+
+
 def make_zstd() -> Decompressor:
     """A decompressor for zstd, with its default limit of 128 MiB for the window."""
-    return zstd.ZstdDecompressor()
+    decompressor: Decompressor = _zstd().ZstdDecompressor()
+    return decompressor
+
+
+def _zstd() -> ModuleType:
+    if TYPE_CHECKING or sys.version_info < (3, 14):
+        from backports import zstd
+    else:  # pragma: no cover - other interpreters
+        from compression import zstd
+    return zstd
 
 
 COMPRESSIONS = (
     Compression("gzip", b"\x1f\x8b\x08", lambda: Zlib(31)),
-    Compression("bzip2", b"BZh", lambda: bz2.BZ2Decompressor()),
-    Compression(
-        "xz", b"\xfd7zXZ\x00", lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
-    ),
+    Compression("bzip2", b"BZh", make_bzip2),
+    Compression("xz", b"\xfd7zXZ\x00", _make_xz),
     Compression("zstd", b"\x28\xb5\x2f\xfd", make_zstd),
 )
-ERRORS = (zlib.error, lzma.LZMAError, zstd.ZstdError, OSError, EOFError, ValueError)
+
+
+def errors() -> tuple[type[Exception], ...]:
+    """What decompressors raise at damaged data."""
+    import lzma
+
+    return (zlib.error, lzma.LZMAError, _zstd().ZstdError, OSError, EOFError, ValueError)
 
 
 def compression_of(head: bytes) -> Compression | None:
@@ -284,9 +308,7 @@ def decompress(
                 data = next(blocks, b"")
                 if not data:
                     if not started:
-                        notes.append(
-                            f"the {compression.name} data is cut off; what is there was read"
-                        )
+                        notes.append(f"the {compression.name} data is cut off; {IN_PART}")
                     return
             else:
                 data = b""
@@ -297,10 +319,10 @@ def decompress(
                     notes.append(budget.note)
                     return
                 yield out
-    except ERRORS as error:
+    except errors() as error:
         if isinstance(error, DamagedError) and error.output:
             yield error.output
-        notes.append(f"the {compression.name} data is damaged ({error}); what came before was read")
+        notes.append(f"the {compression.name} data is damaged ({error}); {IN_PART}")
     finally:
         closer = getattr(blocks, "close", None)
         if closer is not None:

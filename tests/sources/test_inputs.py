@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuprobe.errors import InputUnreadableError
-from gpuprobe.sources import journal_file, unpack
+from gpuprobe.sources import unpack
 from gpuprobe.sources.inputs import RawInput, UnreadableInput, open_inputs
 
 if sys.version_info >= (3, 14):
@@ -496,7 +496,7 @@ def test_binary_journal_without_journalctl_is_a_skip_with_the_command(tmp_path, 
     """The hint says how to convert it elsewhere."""
     path = tmp_path / "system.journal"
     path.write_bytes(b"LPKSHHRH" + bytes(100))
-    monkeypatch.setattr(journal_file.shutil, "which", lambda name: None)
+    monkeypatch.setattr("shutil.which", lambda name: None)
 
     ((_, skip),) = read_all(path)
 

@@ -19,7 +19,14 @@ from gpuprobe.sources import ingest, needles, regions, repeats
 from gpuprobe.sources import scan as scan_module
 from gpuprobe.sources.ingest import Ingest, Reading
 from gpuprobe.sources.inputs import RawInput, open_inputs
-from gpuprobe.sources.needles import HIDING, NEEDLES, HyperscanMatcher, PlainMatcher
+from gpuprobe.sources.needles import (
+    HIDING,
+    NEEDLES,
+    HyperscanMatcher,
+    OneByOne,
+    PlainMatcher,
+    families_in,
+)
 from gpuprobe.sources.scan import Scan, scan
 from gpuprobe.sources.wording import FAMILIES
 
@@ -471,6 +478,17 @@ def test_needles_can_be_looked_for_in_bytes() -> None:
         assert not set(needle) & set('"\\<&'), needle
     for mark in repeats.BOOT_MARKS:
         assert mark in NEEDLES
+
+
+def test_families_are_found_by_their_needles() -> None:
+    """What is left out holds no needle: it could read nothing."""
+    machine = OneByOne()
+    for family in FAMILIES:
+        for pattern in family.patterns:
+            for text in (*pattern.examples, *pattern.near, *pattern.needles, "x", ""):
+                expected = [one for one in FAMILIES if any(n in text for n in one.needles)]
+                assert families_in(text) == expected, text
+                assert machine.present(text) is bool(expected), text
 
 
 def test_every_example_holds_a_needle_or_hides_one() -> None:
