@@ -37,7 +37,7 @@ from gpuprobe.events import (
 )
 from gpuprobe.lazy_regex import regex
 from gpuprobe.rules import xids
-from gpuprobe.rules.absence import asked_for
+from gpuprobe.rules.absence import asked_for, came_back
 from gpuprobe.rules.base import Finding, Rule, moment, stall_words
 from gpuprobe.rules.elsewhere import is_elsewhere
 from gpuprobe.rules.gpu_hang import API_DRIVERS
@@ -57,8 +57,11 @@ DISPLAY = ("nvidia-modeset", "nvidia-drm")
 
 WAITS = regex(r"time(?:d )?out|waiting for GPU|channel state")
 
-OF_THE_DRIVER = regex(r"\btask (?:nvidia|nv_queue|irq/\d+-nvidia|UVM |dcgm)")
-"""Tasks that do nothing but call the driver."""
+OF_THE_DRIVER = regex(r"(?:\btask |s! \[)(?:nvidia|nv_queue|irq/\d+-nvidia|UVM |dcgm)")
+"""Tasks that do nothing but call the driver, where one hangs or keeps a CPU for itself."""
+
+STUCK = ("hung-task", "soft-lockup")
+"""How the kernel tells of a task that hangs."""
 
 HARD = ("cuda", "nvml", "gpu", "nccl", "driver")
 """An exception that mentions one of these is about the GPU's side."""
@@ -82,18 +85,30 @@ def _failures(timeline: Timeline) -> Iterator[tuple[Event, str]]:
                 yield event, "a lost device in the words of a graphics API"
             case XidReported() if xids.kind_of(event) is Kind.CANNOT_TELL:
                 yield event, f"Xid {event.code}, whose meaning is not known: not harmless"
-            case ConfigSpaceUnreadable():
+            case ConfigSpaceUnreadable() if not came_back(timeline, event, None):
                 yield event, "a PCI device that does not answer and may be a GPU"
             case AerReported(severity="fatal", driver="pcieport") if _ends_nowhere(timeline, event):
                 yield event, "a fatal error at a port; what sits below it is not among the inputs"
+            case AerReported(severity=severity, driver="bmc") if (
+                severity != "correctable" and _ends_nowhere(timeline, event)
+            ):
+                yield (
+                    event,
+                    "a PCIe error that was not corrected in the board's own log; whose it was is "
+                    "not among the inputs",
+                )
             case ProbeStalled() if not _went_on(timeline, event):
                 yield event, stall_words(event)
             case EngineChanged(what=what) if what in DEADLY:
                 yield event, "the engine stopped working"
             case EngineChanged(what="stopped", code=int(code)) if code and code not in ON_REQUEST:
                 yield event, f"the engine's exit code {code} {_last_words(timeline, event)}"
-            case HostFaulted(what="hung-task") if OF_THE_DRIVER.search(event.origin.text):
+            case HostFaulted(what=what, module=module) if what in STUCK and (
+                module or OF_THE_DRIVER.search(event.origin.text)
+            ):
                 yield event, "a task that hangs in the GPU's driver; a hang alone is no loss"
+            case HostFaulted(what="oops", module=module) if module:
+                yield event, f"a fault of the kernel in the GPU's driver ({module})"
             case OtherFailed(what=what, where=where) if where in DISPLAY and WAITS.search(what):
                 yield event, "the display driver waits for the GPU"
             case OtherFailed(what=what) if not _is_missing_module(what) and any(

@@ -19,7 +19,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuprobe.diagnosis import Certainty, Kind, Role
-from gpuprobe.events import AdapterInitFailed, DeviceIdentified, Event, FirmwareFaulted
+from gpuprobe.events import (
+    AdapterInitFailed,
+    DeviceIdentified,
+    Event,
+    FirmwareFaulted,
+    XidReported,
+)
 from gpuprobe.identity import PciAddress
 from gpuprobe.rules import xids
 from gpuprobe.rules.base import RM_STATUS_LOST, Finding, Rule, certainty_of, gpu_name, moment
@@ -85,13 +91,23 @@ def _device_beside(timeline: Timeline, root: Event) -> PciAddress | None:
     """The one GPU that nearby driver lines name, where the firmware's own lines name none."""
     near = {
         event.device.slot
-        for event in timeline.of(AdapterInitFailed, DeviceIdentified)
+        for event in timeline.of(AdapterInitFailed, DeviceIdentified, XidReported)
         if event.device
         and event.origin.input == root.origin.input
         and abs((event.origin.line or 0) - (root.origin.line or 0)) <= 12
-        and (isinstance(event, AdapterInitFailed) or event.uuid)
+        and _is_own(event)
     }
     return near.pop() if len(near) == 1 else None
+
+
+def _is_own(event: AdapterInitFailed | DeviceIdentified | XidReported) -> bool:
+    """Whether a line of the driver is about the GPU that has the fault.
+
+    Xids 45 and 154 come on its healthy neighbours too, and names without a UUID at any time.
+    """
+    if isinstance(event, XidReported):
+        return event.code not in (45, 154)
+    return isinstance(event, AdapterInitFailed) or event.uuid is not None
 
 
 RULE = Rule(Kind.GPU_FIRMWARE_HANG, find)

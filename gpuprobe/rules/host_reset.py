@@ -2,7 +2,8 @@
 
 What proves it:
     A boot that ends without shutdown lines, followed by another that finds an unclean journal or
-    file system; the firmware's "Previous system reset reason"; NVMe unsafe shutdowns that rose.
+    file system; the firmware's "Previous system reset reason", or a fatal hardware error that it
+    kept of the boot before (BERT); NVMe unsafe shutdowns that rose; the kernel's own panic.
 
 What is no proof:
     One unclean sign alone, without the boot before it: possible. A hang with the reset button
@@ -19,7 +20,7 @@ from gpuprobe.events import BootStarted, ShutdownStarted, UncleanEndFound
 from gpuprobe.rules.base import Finding, Rule, certainty_of, moment
 from gpuprobe.timeline import Timeline
 
-TELLING = frozenset({"reset-reason", "last-crash", "bmc"})
+TELLING = frozenset({"reset-reason", "last-crash", "bmc", "panic", "bert"})
 
 
 HEADING_LINES = 3
@@ -53,17 +54,23 @@ def find(timeline: Timeline) -> Sequence[Finding]:
     finding = Finding(
         kind=Kind.HOST_RESET,
         certainty=certainty_of(signs, best),
-        summary=(
-            f"The machine went down without a shutdown before {moment(root)[3:]}"
-            if root.stamp
-            else "The machine went down without a shutdown"
-        )
-        + (f" ({root.detail})" if root.detail else ""),
+        summary=_went_down(root) + (f" ({root.detail})" if root.detail else ""),
         root=root,
         background=True,
     )
-    finding.cite(Role.PROOF, signs, "unclean end of the boot before")
+    for sign in signs:
+        panic = sign.what == "panic"
+        says = "the kernel's last words" if panic else "unclean end of the boot before"
+        finding.cite(Role.PROOF, [sign], says)
     return [finding]
+
+
+def _went_down(root: UncleanEndFound) -> str:
+    """What happened and when: a panic is told as it comes, everything else by the next boot."""
+    if root.what == "panic":
+        return f"The machine went down by a kernel panic {moment(root)}".rstrip()
+    when = f" before {moment(root)[3:]}" if root.stamp else ""
+    return f"The machine went down without a shutdown{when}"
 
 
 RULE = Rule(Kind.HOST_RESET, find)

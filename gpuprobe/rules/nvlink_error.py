@@ -43,7 +43,7 @@ def find(timeline: Timeline) -> Sequence[Finding]:
         finding = Finding(
             kind=Kind.NVLINK_ERROR,
             certainty=certainty_of(fatal),
-            summary=f"NVSwitch {fatal[0].device} reported a fatal error {moment(fatal[0])}".rstrip()
+            summary=f"{_switch(fatal[0])} reported a fatal error {moment(fatal[0])}".rstrip()
             + f": SXid {fatal[0].code}",
             root=fatal[0],
             device=fatal[0].device,
@@ -61,6 +61,10 @@ def find(timeline: Timeline) -> Sequence[Finding]:
         finding.cite(Role.PROOF, failures, "CUDA reports an NVLink error")
         found.append(finding)
     return found
+
+
+def _switch(event: SxidReported) -> str:
+    return f"NVSwitch {event.device}" if event.device else "An NVSwitch"
 
 
 RULE = Rule(Kind.NVLINK_ERROR, find)

@@ -18,12 +18,13 @@ from gpuprobe.events import BootStarted, Event, Setting
 from gpuprobe.sources.framing import peel, peel_lines, sniff
 from gpuprobe.sources.input_kind import is_general_text, is_program_text
 from gpuprobe.sources.lines_around import in_printed_list, looks_pasted, only_quotes
-from gpuprobe.sources.needles import LazyMatcher, Matcher
+from gpuprobe.sources.needles import LazyMatcher, Matcher, families_in
 from gpuprobe.sources.record import EVIDENCE_LIMIT, Record, Window
+from gpuprobe.sources.repeated_messages import RepeatedMessages
 from gpuprobe.sources.repeats import REPEATS_KEPT, Collector, Repeats
 from gpuprobe.sources.scan import Scan
 from gpuprobe.sources.setting import judge
-from gpuprobe.sources.wording import FAMILIES, Family
+from gpuprobe.sources.unpack import IN_PART
 
 _CONTEXT = Window.REACH + 1
 """Records kept either side: what patterns see, also from the record before."""
@@ -54,9 +55,6 @@ _LOGFMT_TIME = re.compile(
 )
 """A time with its zone inside a message, beside the prefix's own time (dockerd, ollama)."""
 
-_MACHINE = tuple(family for family in FAMILIES if family.machine)
-_PROSE = tuple(family for family in FAMILIES if not family.machine)
-
 
 @dataclass(slots=True)
 class Reading:
@@ -70,7 +68,7 @@ class Reading:
         recording: Id of the recording it is, or "". continues: Id of the one that it continues.
         repeated: Its events, by `id`, that the recording it continues holds too.
         about: What a recording says of itself (its `meta`), read from it or kept in a report.
-        damaged: Events of a recording could not be read.
+        damaged: Events of a recording, or the rest of compressed data, could not be read.
         broken_off: A recording that nobody writes has no end mark.
     """
 
@@ -101,6 +99,7 @@ class Ingest:
         self._order = order
         self._collector = Collector()
         self._repeats = Repeats(self._collector, path, order)
+        self._messages = RepeatedMessages(self._collector, path, order)
         self._learns = True
         self._matcher = matcher or LazyMatcher()
         self._pairs: list[PairedStamps] = []
@@ -127,6 +126,8 @@ class Ingest:
         runs = scan.runs(self._repeats, whole=spans, objects=sniffed == "journal-json")
         for run in runs:
             self._read_run(peel_lines(run, sniffed))
+        self._repeats.settle()
+        self._messages.forget()
         return Reading(
             input=Input(
                 path=self._path,
@@ -137,6 +138,7 @@ class Ingest:
             events=self._collector.events,
             paired=self._pairs,
             program_text=self._program_text,
+            damaged=any(IN_PART in note for note in notes),
         )
 
     def _format(self, sniffed: str) -> str:
@@ -179,15 +181,16 @@ class Ingest:
             if _is_part(records, index):
                 self._read_part(records, index)
             elif self._matcher.present(records[index].message):
-                self._repeats.pass_mark(records[index])
-                if not (self._learns and self._repeats.take(records[index])):
+                repeats = self._repeats if self._learns else self._messages
+                repeats.pass_mark(records[index])
+                if not repeats.take(records[index]):
                     self._read_record(records, index)
 
     def _read_record(self, records: Sequence[Record], index: int) -> None:
         found = self.find(records, index)
         kept = [self._keep(pattern_id, event, records[index]) for pattern_id, event in found]
-        if self._learns and _is_alone(records, index):
-            self._repeats.learn(records[index], kept)
+        if _is_alone(records, index):
+            (self._repeats if self._learns else self._messages).learn(records[index], kept)
 
     def _read_part(self, records: Sequence[Record], index: int) -> None:
         """Read a piece of a line that is too long to be read at once.
@@ -218,12 +221,12 @@ class Ingest:
             texts.append((seam, max(0, begin - cut), min(_SEAM, len(message))))
         for text, start, stop in texts:
             window = self._window(records, index, text)
-            found = list(self._match(_MACHINE, window, 0, stop - 1, start))
+            found = list(self._match(True, window, 0, stop - 1, start))
             for pattern_id, event, match in found:
                 self._keep(pattern_id, _cite(event, match), record)
                 self._seam_end = max(0, match.end() - stop) if text is seam else 0
             if not found:
-                for pattern_id, event, match in self._match(_PROSE, window, 0, stop - 1, start):
+                for pattern_id, event, match in self._match(False, window, 0, stop - 1, start):
                     self._keep(pattern_id, _cite(self._never_a_log(event), match), record)
             self._line_work += len(found)
         if self._line_work > _LONG_LINE_WORK:
@@ -237,7 +240,7 @@ class Ingest:
             index: Which one.
         """
         for window, least_end, most_start in self._attempts(records, index):
-            if found := list(self._match(_MACHINE, window, least_end, most_start)):
+            if found := list(self._match(True, window, least_end, most_start)):
                 return [(pattern_id, event) for pattern_id, event, _ in found]
         if records[index].kernel or records[index].message.lstrip().startswith("NVRM:"):
             # Nobody's own words: a line of a message that another line is the head of.
@@ -245,7 +248,7 @@ class Ingest:
         window = self._window(records, index, records[index].message)
         return [
             (pattern_id, self._never_a_log(event))
-            for pattern_id, event, _ in self._match(_PROSE, window, 0, len(window.text))
+            for pattern_id, event, _ in self._match(False, window, 0, len(window.text))
         ]
 
     def _never_a_log(self, event: Event) -> Event:
@@ -304,17 +307,19 @@ class Ingest:
 
     def _match(
         self,
-        families: Sequence[Family],
+        machine: bool,
         window: Window,
         least_end: int,
         most_start: int,
         least_start: int = 0,
     ) -> Iterator[tuple[str, Event, re.Match[str]]]:
-        """What the families read, with the match it was read from."""
+        """What the families of machines' words, or of prose, read, with the match of each."""
         pasted: bool | None = None
         printed_list = False
         program = self._program_text
-        for family in families:
+        for family in families_in(window.text):
+            if family.machine is not machine:
+                continue
             for pattern, match, event in family.read(window):
                 if match.end() < least_end or not least_start <= match.start() <= most_start:
                     continue

@@ -37,7 +37,7 @@ _RULE_FILE = regex(
 _JSON_PAIR = regex(r"^\s*\"[\w .-]+\"\s*:\s")
 _HEADING = regex(r"^#{1,6} [A-Z\d\[\"`'*(]|^(?:={4,}|-{4,}|~{4,})$")
 _DOCUMENT = regex(
-    r"^(?:\.TH |\.SH |\.\. (?:_\w|code|note|toctree|list-table)|title: |:toc:|= [A-Z]|## \[?v?\d+\.\d+|# Change ?log|[A-Z0-9_-]+\(\d\) {3,})",
+    r"^(?:\.TH |\.SH |\.\. (?:_\w|code|note|toctree|list-table)|title: |:toc:|= [A-Z]|## \[?v?\d+\.\d+|# Change ?log|[A-Z0-9_-]+\(\d\) {2,}\w)",
     re.IGNORECASE,
 )
 _REPORTER = regex(
@@ -56,6 +56,10 @@ _GENRE = regex(
     re.MULTILINE,
 )
 """What articles and the descriptions of changes say."""
+_GO_FILE = regex(r"package \w+$")
+_GO_SECTION = regex(r"(?:import (?:\(|\")|func [(\w]|type \w+ )")
+_LOGGED_COMMIT = regex(r"commit [0-9a-f]{40}\b")
+_COMMIT_FIELD = regex(r"(?:Author|AuthorDate|Merge): ")
 _COMMIT = regex(
     r"^[*|/\\ ]*(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{7,40} (?:\([^)]*\) )?[A-Za-z]"
 )
@@ -78,6 +82,8 @@ def is_program_text(head_lines: Sequence[str]) -> bool:
     if logged * 4 >= len(lines) or any(PROMPT.match(line) for line in lines[:40]):
         return False
     if lines[0].startswith("#!/") or any(_PATCH.match(line) for line in lines[:30]):
+        return True
+    if _LOGGED_COMMIT.match(lines[0]) and any(_COMMIT_FIELD.match(line) for line in lines[1:2]):
         return True
     if any(
         MACHINE_OUTPUT.match(line) and "```" not in line and "~~~" not in line for line in lines
@@ -115,6 +121,10 @@ def _is_source(lines: Sequence[str]) -> bool:
         return False  # JSON
     comments = _commented(lines)
     code = [line for line, comment in zip(lines, comments, strict=True) if not comment]
+    statements = [line for line in code if not line.startswith("//")]
+    if statements and _GO_FILE.match(statements[0]):
+        # Most lines of a table of test cases look like fields that a tool printed.
+        return any(_GO_SECTION.match(line) for line in statements[1:])
     shaped = [line for line in code if _SOURCE_LINE.match(line)]
     sure = sum(bool(_SURE_SOURCE.match(line)) for line in code)
     if comments[0] and sure >= 1:

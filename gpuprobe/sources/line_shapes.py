@@ -35,3 +35,10 @@ CODE_ROW = regex(
     r"^\s*\|?\s*[*_`\"]*(?:[Xx][Ii][Dd]\s*)?\d{1,3}[*_`\"]*\s*(?:\||,|;|\t)\s*[*_`\"]*(?P<words>[A-Za-z])"
 )
 """A row of a list of codes: `| 79 | GPU has fallen off the bus | ... |`."""
+
+USER_TEXT = regex(
+    r"\bprompt\\?[\"']?\s*[:=]\s*\\?[\"'(\[]|[\"']role\\?[\"']\s*:\s*\\?[\"'](?:user|assistant|system|tool)\b|[\"']delta\\?[\"']\s*:\s*\{|[\"']messages\\?[\"']\s*:\s*\["
+    r"|\b\w+ReqInput\(|[\"']sampling_params[\"']|\b[Rr]equest(?: body)?:? \{\s*\\?[\"'](?:text|prompt|messages|inputs?)\\?[\"']"
+    r"|<\|im_start\|>user|<\|start\|>user|<\|start_header_id\|>user|<start_of_turn>user|\[INST\]"
+)
+"""What a model was asked or answered, as an engine's log repeats it."""

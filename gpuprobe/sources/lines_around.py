@@ -22,8 +22,19 @@ _CODE_FENCE = regex(
 _EXAMPLE = regex(
     r"(?:(?:For|An?|The|Typical|Common) )?(?:[Ee]xamples?|[Ss]ample|[Tt]ypical)\b[^.?!]{0,80}:\W*$|(?:It|This|They|These|A line|The line|The message)\b[^.?!]{0,60}\b(?:looks? like|reads?|prints?)\b[^.?!]{0,30}:\W*$"
     r"|(?:When(?:ever)?|If|Look|Search|Check|Watch|Grep|You(?:'ll| may| will| might| can| should))\b[^.?!]{0,60}\b(?:such as|like(?: this| these)?)\W*$"
+    r"|[Tt]ypical\b[^.?!:]{0,60}$|.*\w::$|.*\b(?:a line such as|similar to the following)\W*$"
+    r"|.*\byou(?:'ll|’ll| would| will| may| might| should)(?: \w+){0,2} (?:see|find|get|notice)\b[^.?!]*:\W*$"
+    r"|.*\b(?:zum Beispiel|z\. ?B\.|[Bb]eispiel\w*|par exemple|[Ee]xemple|por ejemplo|[Ee]jemplo|por exemplo|[Ee]xemplo|per esempio|[Ee]sempio|[Нн]апример|[Пп]ример\w{0,2})[^.?!]{0,60}:\W*$"
+    r"|.*(?:示例|例如|比如|样例|例えば|예시|예를 들)[^。？！]{0,20}[:：]\W*$"
 )
-_OWN = regex(r"\b(?:I|[Mm]y|[Ww]e|[Oo]urs?|me|us|today|yesterday)\b")
+_OWN = regex(
+    r"\b(?:I|[Mm]y|[Ww]e|[Oo]urs?|me|us|today|yesterday|ich|mir|[Mm]eine?[mnrs]?|wir|[Uu]nsere?[mnrs]?|gestern|heute|j'|mon|ma|mes|notre|hier|mis?|nuestr[oa]s?|ayer|meu|minha|ontem|mio|mia)\b"
+    r"|(?i:\b(?:у меня|мо(?:й|я|и|его|ей|ём|ем)|наш\w*|вчера|сегодня)\b)|我|今天|昨天|昨晚|私|うち|내|우리"
+)
+"""The reporter's own, his log or his machine."""
+_PROMPT_OPENS = regex(r"\bprompt[\"']?\s*[:=]\s*(?P<quote>[\"'])(?P<rest>.*)$")
+_QUOTE_CLOSES = regex(r"[\"'](?:[,)}]|\s*$)")
+_TAG = regex(r"<[^<>]{1,80}>")
 _LIST_KEY = regex(
     r"^\s*\"(?:[\w -]+\.)?(?:\w+_lines|lines|stdout|stderr|output|logs?|messages|dmesg|journal)\"\s*:\s*\[\s*$"
 )
@@ -51,7 +62,7 @@ def only_quotes(before: Sequence[str], *, framed: bool) -> bool:
         before: The lines before it, nearest first, as they stand.
         framed: It has a log's prefix.
     """
-    if in_patch(before) or in_fence_of_code(before) or in_command(before):
+    if in_patch(before) or in_fence_of_code(before) or in_command(before) or in_prompt(before):
         return True
     return not framed and shown_as_example(before)
 
@@ -86,7 +97,7 @@ def shown_as_example(before: Sequence[str]) -> bool:
         before: The lines before it, nearest first, as they stand.
     """
     for line in before[:6]:
-        text = line.strip(" \t>*#`-")
+        text = _TAG.sub(" ", line[:REACH]).strip(" \t>*#`-")
         if text and not LOG_LINE.match(line) and not PROMPT.match(line):
             return bool(_EXAMPLE.match(text)) and not _OWN.search(text)
     return False
@@ -117,6 +128,21 @@ def in_command(before: Sequence[str]) -> bool:
             return False
         if _BODY_STARTS.search(line):
             return True
+    return False
+
+
+def in_prompt(before: Sequence[str]) -> bool:
+    """True if a line stands in a question to a model that an engine's log prints over lines.
+
+    Args:
+        before: The lines before it, nearest first, as they stand.
+    """
+    for line in before[:12]:
+        opens = _PROMPT_OPENS.search(line[:REACH])
+        if opens:
+            return opens["quote"] not in opens["rest"]
+        if _QUOTE_CLOSES.search(line[:REACH]):
+            return False
     return False
 
 

@@ -13,9 +13,10 @@ import re
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
 from typing import Any, Protocol
 
-from gpuprobe.sources.wording import FAMILIES
+from gpuprobe.sources.wording import FAMILIES, Family
 
 NEEDLES = tuple(dict.fromkeys(needle for family in FAMILIES for needle in family.needles))
 """Every literal that some pattern needs: a message without any of them gives no event."""
@@ -102,24 +103,19 @@ class HyperscanMatcher:
     def __init__(self) -> None:
         import hyperscan
 
-        words = [_escaped(needle) for needle in NEEDLES]
-        self._literals = len(words)
         self._stopped: type[Exception] = getattr(hyperscan, "ScanTerminated", hyperscan.error)
-        self._database: Any = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-        expressions = [*words, *HIDING]
-        # One number each: with the same for all, compiling takes ten times as long.
-        self._database.compile(
-            expressions=expressions,
-            ids=list(range(len(expressions))),
-            flags=[0] * len(expressions),
-        )
+        self._database, self._literals = _compiled()
+        # Threads share the compiled words, and each has its own room to work in.
+        self._scratch = hyperscan.Scratch(self._database)
 
     def hits(self, data: bytes) -> list[int]:
         """See `Matcher`: every hit."""
         found: list[int] = []
         add = found.append
         self._database.scan(
-            data, match_event_handler=lambda _id, _start, end, _flags, _context: add(end)
+            data,
+            match_event_handler=lambda _id, _start, end, _flags, _context: add(end),
+            scratch=self._scratch,
         )
         found.sort()
         return found
@@ -134,8 +130,57 @@ class HyperscanMatcher:
             return found  # True ends the search
 
         with suppress(self._stopped):
-            self._database.scan(text.encode("utf-8", "replace"), match_event_handler=note)
+            self._database.scan(
+                text.encode("utf-8", "replace"), match_event_handler=note, scratch=self._scratch
+            )
         return found
+
+
+@cache
+def _compiled() -> tuple[Any, int]:
+    """Hyperscan's database, and how many of its first numbers are needles."""
+    import hyperscan
+
+    words = [_escaped(needle) for needle in NEEDLES]
+    expressions = [*words, *HIDING]
+    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+    # One number each: with the same for all, compiling takes ten times as long.
+    database.compile(
+        expressions=expressions,
+        ids=list(range(len(expressions))),
+        flags=[0] * len(expressions),
+    )
+    return database, len(words)
+
+
+def _by_start() -> dict[str, list[tuple[str, int]]]:
+    """Each needle with its family's place, under the first characters that all needles have."""
+    found: dict[str, list[tuple[str, int]]] = {}
+    for place, family in enumerate(FAMILIES):
+        for needle in family.needles:
+            found.setdefault(needle[:_START_LENGTH], []).append((needle, place))
+    return found
+
+
+_START_LENGTH = min(map(len, NEEDLES))
+_BY_START = _by_start()
+_STARTS = frozenset(_BY_START)
+
+
+def _starts_in(text: str) -> frozenset[str]:
+    return _STARTS.intersection([text[at : at + _START_LENGTH] for at in range(len(text))])
+
+
+def _is_any_in(text: str) -> bool:
+    return any(needle in text for start in _starts_in(text) for needle, _ in _BY_START[start])
+
+
+def families_in(text: str) -> list[Family]:
+    """The families of which a needle stands in the text, in their order: no other can read it."""
+    places = {
+        place for start in _starts_in(text) for needle, place in _BY_START[start] if needle in text
+    }
+    return [FAMILIES[place] for place in sorted(places)]
 
 
 class OneByOne:
@@ -147,7 +192,7 @@ class OneByOne:
 
     def present(self, text: str) -> bool:
         """See `Matcher`."""
-        return any(map(text.__contains__, NEEDLES))
+        return _is_any_in(text)
 
 
 class LazyMatcher:
@@ -171,7 +216,7 @@ class LazyMatcher:
         left = getattr(_local, "left", SHORT_LOG)
         if left > 0:
             _local.left = left - 1 - len(text) // USUAL_LENGTH
-            return any(map(text.__contains__, NEEDLES))
+            return _is_any_in(text)
         return _engine().present(text)
 
 

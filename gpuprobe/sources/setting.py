@@ -11,7 +11,7 @@ import re
 
 from gpuprobe.events import Setting
 from gpuprobe.lazy_regex import regex
-from gpuprobe.sources.line_shapes import CODE_ROW, REACH, RUNS
+from gpuprobe.sources.line_shapes import CODE_ROW, REACH, RUNS, USER_TEXT
 from gpuprobe.sources.record import Record
 
 _NEAR = 60
@@ -31,14 +31,12 @@ _SEARCHES = regex(
     r"|\b(?:[Mm]onitor(?:ing|s)?|[Ww]atch(?:ing|es)?|[Cc]heck(?:ing|s)?|[Ll]ook(?:ing|s)?|[Ss]earch(?:ing|es)?|[Ss]cann?(?:ing|s)?|[Ll]isten(?:ing|s)?|[Tt]rigger(?:s|ed)?|[Ff]ilter(?:ing|s)?) (?:\S+ ){0,4}?(?:for|on)\b"
     r"|\b(?:[Pp]atterns?|[Rr]egexp?s?|[Mm]atcher|[Rr]ules?|[Aa]lert(?:s|name)?|expr|keywords?|needles?|filters?|query|signatures?)\b[\"']?\s*(?:\([^)]*\))?\s*(?:[:=~]|for\b|\"|')"
     r"|\|[=~] ?[\"`]|\blogger (?:-\S+ (?:\S+ )?)*[\"']|\becho (?:-\w+ )?[\"']|_test\.\w{1,4}:\d+: [^\"'`\n]*[\"'`]"
+    r"|\.py::\w+\[|^E +(?:\+|assert\b|AssertionError)"
 )
 """Somebody searches for the words, or configures a search."""
 
 _FIRED = re.compile(r"\"(?:status|state)\":\s*\"firing\"")
 """An alert that went off, and no rule that waits for it."""
-
-_USER_TEXT = re.compile(r"\bprompt[\"']?\s*[:=]\s*[\"'(\[]|[\"']role[\"']\s*:\s*[\"']user\b")
-"""What a model was asked, as an engine's log repeats it."""
 
 _CALL = regex(r"(?P<name>[\w.:!>]+)\s*\(\s*(?:[^()\"']*[,\s]\s*)?(?:[rbfuRBFUL]{0,2})[\"']\Z")
 _RAISED = regex(r"(?:Error|Exception|Err|Failure|Fault|Warning|Status|Some|Exit|Lost)\Z")
@@ -53,6 +51,8 @@ _COMMAND = regex(
     r"(?:sudo|nvidia-smi|modprobe|rmmod|insmod|setpci|lspci|dmesg|journalctl|echo|cat|systemctl|reboot|uname)\b"
 )
 """What stands behind root's prompt `#`, which is no comment then."""
+_WRITES = regex(r"\s*#\s+(?:echo|printf)\b[^\n#]{0,60}(?:>|\| ?tee )")
+"""Root writes to a file at that prompt."""
 _LITERAL_ITEM = regex(r"^\s*[\[({]?\s*(?:[rbfu]?[\"'])")
 
 _LOG_KEYS = frozenset(
@@ -109,7 +109,7 @@ _TELLING = regex(
 """Words that introduce a quotation."""
 
 _LINKING = regex(
-    r"\b(?:[Tt]he|[Aa]n?|[Tt]his|[Tt]hat|[Tt]hese|[Ww]hen(?:ever)?|[Ii]f|[Bb]ut|[Aa]lso|[Tt]hen|[Aa]bout|[Gg]ets?|[Gg]ot|[Gg]etting|[Gg]ives?|"
+    r"\b(?:[Tt]he|an?|(?<![a-z] )An?|[Tt]his|[Tt]hat|[Tt]hese|[Ww]hen(?:ever)?|[Ii]f|[Bb]ut|[Aa]lso|[Tt]hen|[Aa]bout|[Gg]ets?|[Gg]ot|[Gg]etting|[Gg]ives?|"
     r"[Ll]ike|[Aa]nd|[Oo]r|[Mm]eans?|[Cc]auses?|[Cc]ausing|[Ss]ince|[Ff]ix(?:es|ed)?|[Hh]andles?|"
     r"[Dd]etects?|[Aa]dd(?:s|ed)?|[Dd]er|[Dd]ie|[Dd]as|[Ee]in|[Uu]nd|[Ll]es?|[Uu]ne?|[Ee]l|[Uu]na|[Cc]on|[Oo]s|[Cc]om)\b"
 )
@@ -189,7 +189,7 @@ def _is_code(record: Record, head: str, words: str, tail: str, *, printed_list: 
     near = head[-_NEAR:] + words[: 4 * _NEAR] + tail[:_NEAR]
     if _TEMPLATE.search(near) and not near.lstrip().startswith('{"'):
         return True
-    if _USER_TEXT.search(head):
+    if USER_TEXT.search(head):
         return True
     searches = _SEARCHES.search(head) and not _FIRED.search(head)
     if searches or _in_row_of_codes(record, head) or _MARKUP.search(head[-40:]):
@@ -216,7 +216,7 @@ def _in_row_of_codes(record: Record, head: str) -> bool:
 
 def _in_literal(record: Record, head: str, words: str, tail: str, *, printed_list: bool) -> bool:
     """True inside a string of source code; a log's own quotes (JSON, key=value) do not count."""
-    if not record.framed and _COMMENT.search(head) and not _COMMAND.match(words.lstrip()):
+    if not record.framed and _COMMENT.search(head) and not _is_command(head, words):
         return not _is_title(record, head)
     quote = max(head.rfind('"'), head.rfind("'"), head.rfind("`"))
     if quote < 0:
@@ -240,8 +240,13 @@ def _in_literal(record: Record, head: str, words: str, tail: str, *, printed_lis
         not printed_list
         and bool(_LITERAL_ITEM.match(head or words))
         and whole.endswith(('",', "',", '")', "')", '"]', "']", '";', "';", '"),', '"}', '"},'))
-        and not _is_json_pair(opened)
+        and not _is_json_pair(opened, (head + words + tail)[quote + 1 :])
     )
+
+
+def _is_command(head: str, words: str) -> bool:
+    """True if root typed the words at a prompt."""
+    return bool(_COMMAND.match(words.lstrip()) or _WRITES.match(head + words))
 
 
 def _is_title(record: Record, head: str) -> bool:
@@ -249,14 +254,20 @@ def _is_title(record: Record, head: str) -> bool:
     return record.line == 1 and not record.framed and head.startswith("# ")
 
 
-def _is_json_pair(opened: str) -> bool:
-    """True for `{"message": "`: data that a program printed."""
-    return bool(re.search(r"\"[\w.-]+\"\s*:\s*\"\Z", opened))
+def _is_json_pair(opened: str, rest: str) -> bool:
+    """True at a value as in `{"message": "` or a key as in `{"OOMKilled":`: a program's data.
+
+    Args:
+        opened: The line up to the quote before the words, with it.
+        rest: What follows.
+    """
+    key = re.search(r"[{,]\s*\"\Z", opened) and re.match(r"[\w.-]+\"\s*:", rest)
+    return bool(key or re.search(r"\"[\w.-]+\"\s*:\s*\"\Z", opened))
 
 
 def _is_prose(record: Record, head: str, words: str, tail: str) -> bool:
     before = head.strip(_BARE_MARKS)
-    if _is_title(record, head) and not _COMMAND.match(words.lstrip()):
+    if _is_title(record, head) and not _is_command(head, words):
         return True
     if _PERSON.search(before) or _FIRST_PERSON.search(tail[:200]) or _TELLING.search(before):
         return True

@@ -100,6 +100,7 @@ def add_consequences(timeline: Timeline, lead: Finding, others: Sequence[Finding
     """Everything that failed after the root and belongs to no other finding."""
     claimed = {id(event) for finding in (lead, *others) for event in finding.events()}
     loss = lead.kind is Kind.DEVICE_LEFT_BUS
+    touched = {event.origin.input for event in lead.events()}
     for event in timeline.events:
         if isinstance(event, GpuSampled | CountersSampled | HostSampled | PowerSampled):
             continue  # thousands of them, and none follows from anything
@@ -121,11 +122,19 @@ def add_consequences(timeline: Timeline, lead: Finding, others: Sequence[Finding
         if loss and before is None and isinstance(event, LINK_EVENTS):
             if _link_of(timeline, event, lead):
                 lead.cite(Role.SUPPORT, [event], "PCI said so in the same moment")
+        elif _is_clean_end(event) and event.origin.input not in touched:
+            continue  # nothing in its log speaks of the fault
         elif _follows(event, loss=loss):
             lead.cite(Role.CONSEQUENCE, [event], meaning_of(event))
+            touched.add(event.origin.input)
             named = event.device if isinstance(event, XidReported | AdapterInitFailed) else None
             if named is not None and named.slot != lead.device:
                 lead.other_devices.add(named.slot)
+
+
+def _is_clean_end(event: Event) -> bool:
+    """Whether a program ended well, which by itself is nobody's consequence."""
+    return isinstance(event, EngineChanged) and event.code == 0
 
 
 def _follows(event: Event, *, loss: bool) -> bool:

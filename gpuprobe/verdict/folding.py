@@ -107,6 +107,8 @@ def _explains(timeline: Timeline, cause: Finding, finding: Finding) -> bool:
         )
     if finding.kind not in _EXPLAINS.get(cause.kind, frozenset()):
         return False
+    if finding.kind is Kind.CANNOT_TELL and _tells_all(cause, finding):
+        return True
     precursor = cause.kind is Kind.DEVICE_LEFT_BUS and finding.kind in _LEADS_TO_LOSS
     anchor = anchor_of(timeline, cause, finding.root)
     if anchor is None:
@@ -128,6 +130,12 @@ def _explains(timeline: Timeline, cause: Finding, finding: Finding) -> bool:
     if finding.kind is Kind.APPLICATION_FAULT:
         return later and same_device and _near(timeline, anchor, finding.root)
     return later and (same_device or finding.kind is not Kind.GPU_HANG)
+
+
+def _tells_all(cause: Finding, finding: Finding) -> bool:
+    """Whether every line that an open question rests on is among the evidence of `cause`."""
+    told = {id(event) for event in cause.events()}
+    return all(id(event) in told for event in finding.events(Role.SUPPORT))
 
 
 def _soon(timeline: Timeline, cause: Finding, event: Event) -> bool:

@@ -56,6 +56,8 @@ def _tags(timeline: Timeline, finding: Finding) -> Iterator[str]:
     yield from _card_tags(timeline, finding)
     if finding.kind is Kind.DEVICE_LEFT_BUS:
         yield "loss"
+    if timeline.described("gpus-on-bus") is not None:
+        yield "no-gpu"
     if len(timeline.gpus()) > 1:
         yield "several-gpus"
     cmdline = timeline.described("cmdline")

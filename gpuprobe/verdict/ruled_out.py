@@ -20,6 +20,7 @@ from gpuprobe.events import (
     PresenceTested,
     ThermalReported,
     XidReported,
+    is_evidence,
 )
 from gpuprobe.rules.base import LOST_XID, Finding, total
 from gpuprobe.timeline import Timeline
@@ -220,12 +221,15 @@ def _still_there(timeline: Timeline, finding: Finding) -> tuple[str, dict[str, A
 def not_checked(timeline: Timeline, finding: Finding | None) -> Iterator[NotChecked]:
     """What was not among the inputs and would bear on the answer."""
     if not timeline.has_kernel_log():
+        some = any(
+            is_evidence(event) and "NVRM: " in event.origin.text for event in timeline.events
+        )
+        why = "none of the inputs holds kernel messages, where a loss or an Xid would stand"
+        if some:
+            why = "only some of the driver's lines are among the inputs, out of their surroundings"
         yield NotChecked(
-            what="the kernel log",
-            why=(
-                "none of the inputs holds kernel messages, where a loss or an Xid would stand; "
-                "after a reboot, -b -1 is the boot before"
-            ),
+            what="the rest of the kernel log" if some else "the kernel log",
+            why=f"{why}; after a reboot, -b -1 is the boot before",
             how="journalctl -k -b --no-pager > kernel.log",
         )
     if finding is None or finding.kind in (Kind.NO_FAULT, Kind.HOST_OUT_OF_MEMORY):
@@ -247,8 +251,9 @@ def not_checked(timeline: Timeline, finding: Finding | None) -> Iterator[NotChec
             what="power, temperature and clocks before the failure",
             why="no samples are among the inputs; sample beside the next run",
             how=(
-                "nvidia-smi --query-gpu=timestamp,pci.bus_id,power.draw,power.limit,"
-                "temperature.gpu,clocks_event_reasons.active --format=csv -lms 200 > samples.csv"
+                "gpuprobe record   (where it is not installed: nvidia-smi --query-gpu=timestamp,"
+                "pci.bus_id,power.draw,power.limit,temperature.gpu,clocks_event_reasons.active "
+                "--format=csv -lms 200 > samples.csv)"
             ),
         )
     asked = "config-alive" in finding.tags or any(

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
-from statistics import median
 
 from gpuprobe.catalog.causes import cause_rules, cause_texts
 from gpuprobe.diagnosis import Cause, CauseEntry
@@ -36,6 +34,7 @@ from gpuprobe.events import (
 from gpuprobe.rules.base import LOST_XID, Finding, times, total
 from gpuprobe.rules.pcie_link_errors import link_rises
 from gpuprobe.timeline import SAME_MOMENT_S, Timeline
+from gpuprobe.values import Value
 
 MARGIN_C = 15.0
 """How far below its slowdown limit a core must stay for its heat to be spoken against."""
@@ -44,8 +43,7 @@ FIRMWARE_XIDS = frozenset({62, 119, 120, 175})
 MEMORY_XIDS = frozenset({48, 63, 64, 94, 95, 140})
 
 
-@dataclass(frozen=True)
-class _Scene:
+class _Scene(Value):
     """One loss and the events around it."""
 
     timeline: Timeline
@@ -144,6 +142,8 @@ def _load_step(scene: _Scene) -> _Answer:
     limits = [limit for _, _, limit in points if limit]
     if len(late) < 2 or len(early) < 5 or not limits:
         return None
+    from statistics import median  # slow to import, and few logs hold samples
+
     step = max(late) - median(early)
     if step < 0.25 * min(limits):
         return None

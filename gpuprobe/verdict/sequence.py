@@ -8,12 +8,14 @@ from gpuprobe.events import (
     CudaFailed,
     EngineChanged,
     Event,
+    GpuHung,
     GpuLostReported,
     OtherFailed,
     ProcessCrashed,
     XidReported,
 )
 from gpuprobe.rules.base import LOST_XID, Finding
+from gpuprobe.rules.gpu_hang import API_DRIVERS
 from gpuprobe.timeline import Timeline
 
 NOTICED_WITHIN_S = 30.0
@@ -39,10 +41,17 @@ def came_before(timeline: Timeline, event: Event, root: Event) -> bool:
     if timeline.precedes(event, root) is not True:
         return False
     gap = timeline.seconds_between(event, root)
-    of_program = isinstance(event, PROGRAM_EVENTS) and not isinstance(root, PROGRAM_EVENTS)
+    of_program = _is_programs(event) and not _is_programs(root)
     if gap is None:
         return not of_program or not (event.stamp or root.stamp)
     noticed = isinstance(root, GpuLostReported) or (
         isinstance(root, XidReported) and root.code == LOST_XID
     )
     return not (of_program and noticed and gap <= NOTICED_WITHIN_S)
+
+
+def _is_programs(event: Event) -> bool:
+    """Whether a program printed the event; so it did what a graphics API told it."""
+    if isinstance(event, GpuHung):
+        return event.driver in API_DRIVERS
+    return isinstance(event, PROGRAM_EVENTS)

@@ -34,6 +34,18 @@ def test_xid_43_alone_is_likely_and_with_the_program_s_error_confirmed() -> None
     assert both.certainty is Certainty.CONFIRMED
 
 
+def test_an_error_hours_after_the_xid_is_another_fault() -> None:
+    """The Xid of the morning says nothing of what a program prints at noon."""
+    xid = "Mar 14 06:00:00 n1 kernel: " + XID31.partition("] ")[2]
+    error = "python3[8800]: RuntimeError: CUDA error: an illegal memory access was encountered\n"
+    (beside,) = findings(KIND, f"{xid}Mar 14 06:01:00 n1 {error}")
+    morning, noon = findings(KIND, f"{xid}Mar 14 12:00:00 n1 {error}")
+
+    assert [cited.event.origin.line for cited in beside.cited] == [1, 2]
+    assert [cited.event.origin.line for cited in morning.cited] == [1]
+    assert [cited.event.origin.line for cited in noon.cited] == [2]
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -112,3 +124,12 @@ def test_a_page_fault_that_amdgpu_reports_is_the_programs_unless_the_gpu_hangs()
     assert first(fault).kind is Kind.APPLICATION_FAULT
     assert first(fault).certainty is Certainty.LIKELY
     assert first(fault + timeout).kind is Kind.GPU_HANG
+
+
+def test_a_queue_that_rocm_aborts_for_an_access_is_the_programs_and_told_once() -> None:
+    """The runtime names the same fault twice."""
+    queue = ":0:rocdevice.cpp:3020: 99 us: Callback: Queue 0x7f aborting with error : HSA_STATUS_ERROR_{}: words\n"
+    access = "Memory access fault by GPU node-1 (Agent handle: 0x55) on address 0x7f00. Reason: Page not present.\n"
+
+    assert kinds(queue.format("MEMORY_FAULT") + access) == [Kind.APPLICATION_FAULT]
+    assert kinds(queue.format("EXCEPTION")) == [Kind.CANNOT_TELL]

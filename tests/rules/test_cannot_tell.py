@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from _judging import findings, first, kinds, only, pci, unchecked
 
 from gpuprobe.diagnosis import Kind, Role
@@ -91,3 +92,61 @@ def test_a_module_that_is_missing_is_no_error_of_the_gpus_side() -> None:
     )
 
     assert kinds(text) == [Kind.NO_FAULT]
+
+
+def test_a_cpu_that_the_driver_keeps_for_itself_is_a_failure_without_a_cause() -> None:
+    """A soft lockup counts where its task or its trace is the GPU driver's."""
+    stuck = "[  900.000000] watchdog: BUG: soft lockup - CPU#3 stuck for 26s! [{}]\n"
+    trace = "[  900.000100] RIP: 0010:_nv021234rm+0x12/0x40 [nvidia]\n"
+
+    assert kinds(stuck.format("nv_queue:811")) == [KIND]
+    assert kinds(stuck.format("python3:4411") + trace) == [KIND]
+    assert kinds(stuck.format("python3:4411")) == [Kind.NO_FAULT]
+
+
+def test_a_fault_of_the_kernel_counts_where_it_stands_in_the_gpu_s_driver() -> None:
+    """An oops elsewhere is context: host faults are no verdict."""
+    oops = (
+        "[  900.000000] BUG: unable to handle page fault for address: ffffb3c1c0a01000\n"
+        "[  900.000100] RIP: 0010:uvm_va_block_find+0x12/0x90 [{}]\n"
+    )
+
+    assert kinds(oops.format("nvidia_uvm")) == [KIND]
+    assert kinds(oops.format("zfs")) == [Kind.NO_FAULT]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "   2 | 03/03/2026 | 03:14:02 | Critical Interrupt #0x79 | Bus Fatal Error | Asserted\n",
+        "Description: A bus fatal error was detected on a component at bus 65 device 0 function 0.\n",
+        '412,Critical,PCI Bus,03/03/2026 03:14,1,"Uncorrectable PCI Express Error Detected. Slot 3 (Segment 0x0, Bus 0x41, Device 0x0, Function 0x0). Uncorrectable Error Status: 0x00000020"\n',
+    ],
+)
+def test_a_board_s_own_log_names_an_error_and_not_whose(line: str) -> None:
+    """A BMC's PCIe error is no GPU's by itself, and the kernel log is still asked for."""
+    verdict = only(line)
+
+    assert verdict.kind is KIND
+    assert "the kernel log" in unchecked(verdict)
+
+
+def test_a_device_that_was_ready_after_its_reset_failed_nothing() -> None:
+    """A guest's start resets the card, and it answers two seconds later."""
+    waiting = "[  100.000000] vfio-pci 0000:2b:00.0: not ready 1023ms after FLR; waiting\n"
+    ready = "[  101.500000] vfio-pci 0000:2b:00.0: ready 2047ms after FLR\n"
+
+    assert kinds(waiting) == [KIND]
+    assert kinds(waiting + ready) == [Kind.NO_FAULT]
+
+
+def test_what_a_loss_quotes_already_is_no_open_question_beside_it() -> None:
+    """nvidia-smi has no handle, and lspci below it reads all ones: one story."""
+    text = (
+        "$ nvidia-smi\n"
+        "Unable to determine the device handle for GPU0000:2B:00.0: Unknown Error\n"
+        "$ lspci | grep VGA\n"
+        "2b:00.0 VGA compatible controller: NVIDIA Corporation GA102 [GeForce RTX 3090] (rev ff)\n"
+    )
+
+    assert kinds(text) == [Kind.DEVICE_LEFT_BUS]

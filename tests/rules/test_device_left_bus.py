@@ -56,10 +56,11 @@ def test_every_proof_by_itself_confirms_the_loss(text: str) -> None:
         "[   21.400000] nvidia 0000:27:00.0: not ready 1023ms after FLR; waiting\n",
         "[ 2750.100000] pcieport 0000:26:00.0: pciehp: Slot(7): Link Down\n",
         "[    2.100000] pcieport 0000:26:00.0: pciehp: Slot(7): Card not present\n",
+        "[    1.100000] pcieport 0000:26:00.0: pciehp: Slot(7): Card not present\n" + BELOW.replace("[    8.1", "[  108.1"),
     ],
     ids=[
         "cuda", "xid-154", "no-devices", "xid-45", "hung-smi", "idle-generation", "waiting",
-        "port-without-gpu", "empty-slot-at-boot",
+        "port-without-gpu", "empty-slot-at-boot", "slot-set-up-above-a-gpu",
     ],
 )  # fmt: skip
 def test_what_is_no_proof_never_fires(text: str) -> None:
@@ -154,6 +155,16 @@ def test_a_removal_on_purpose_is_no_loss() -> None:
 
     assert KIND not in kinds(text)
     assert kinds(text.replace("11:00:05", "12:00:05"))[0] is KIND
+
+
+def test_a_device_that_its_driver_could_not_take_is_a_gpu() -> None:
+    """The NVIDIA driver is offered GPUs alone: what vfio said of the device is about a GPU."""
+    silent = "[  80.100000] vfio-pci 0000:3b:00.0: not ready 65535ms after bus reset; giving up\n"
+    refused = "[  99.000001] nvidia 0000:3b:00.0: probe with driver nvidia failed with error -1\n"
+    verdict = first(silent + refused)
+
+    assert (verdict.kind, pci(verdict)) == (Kind.DEVICE_LEFT_BUS, "0000:3b:00.0")
+    assert first(silent).kind is Kind.CANNOT_TELL
 
 
 def test_a_removal_of_another_device_excuses_nothing() -> None:

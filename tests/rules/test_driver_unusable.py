@@ -83,3 +83,13 @@ def test_a_missing_library_and_a_refused_module_have_sentences_of_their_own() ->
 
     assert "library is missing" in library.summary
     assert "not loaded" in module.summary
+
+
+def test_a_user_outside_the_group_of_amd_s_device_file() -> None:
+    """rocminfo says whose group it is."""
+    verdict = only(
+        "Unable to open /dev/kfd read-write: Permission denied\n"
+        'kim is not member of "render" group, the default DRM access group.\n'
+    )
+
+    assert verdict.kind is Kind.DRIVER_UNUSABLE

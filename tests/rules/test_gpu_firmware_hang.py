@@ -53,3 +53,14 @@ def test_status_lost_in_a_sanity_check_is_not_the_firmware() -> None:
 
     assert findings(KIND, text) == []
     assert first(text).kind is Kind.DEVICE_LEFT_BUS
+
+
+def test_a_heartbeat_without_an_address_is_the_gpu_whose_engine_hangs_beside_it() -> None:
+    """Xid 109 of the same seconds names the GPU; a 154 may come on any of them."""
+    heartbeat = "[   50.000001] NVRM: GPU0 _kgspRpcRecvPoll: GSP RM heartbeat timed out\n"
+    hang = "[   54.000001] NVRM: Xid (PCI:0000:3b:00): 109, pid=9, name=a, channel 0x0000000f, errorString CTX SWITCH TIMEOUT, Info 0x1c016\n"
+    owed = "[   54.000002] NVRM: Xid (PCI:0000:5e:00): 154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)\n"
+    named, unnamed = first(heartbeat + hang + owed), first(heartbeat + owed)
+
+    assert (named.kind, pci(named)) == (Kind.GPU_FIRMWARE_HANG, "0000:3b:00.0")
+    assert (unnamed.kind, pci(unnamed)) == (Kind.GPU_FIRMWARE_HANG, None)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from _judging import findings, kinds, only, pci
+import pytest
+from _judging import findings, kinds, lines, only, pci
 
-from gpuprobe.diagnosis import Certainty, Kind
+from gpuprobe.diagnosis import Certainty, Kind, Role
 
 KIND = Kind.GPU_HANG
 
@@ -55,3 +56,56 @@ def test_a_healthy_line_of_the_driver_is_quiet() -> None:
         )
         == []
     )
+
+
+def test_what_a_graphics_api_said_belongs_to_the_hang_wherever_it_was_pasted() -> None:
+    """A program's lines without a clock stand above the kernel's, and are its consequence."""
+    text = (
+        "terminate called after throwing an instance of 'vk::DeviceLostError'\n"
+        "  what():  vk::Queue::submit: ErrorDeviceLost\n"
+        "[ 812.100000] amdgpu 0000:0a:00.0: amdgpu: ring comp_1.0.0 timeout, signaled seq=10, emitted seq=12\n"
+    )
+
+    assert kinds(text) == [KIND]
+
+
+def test_a_windows_event_off_the_bus_is_no_hang_beside_the_loss() -> None:
+    """All that an event's text says is one event's."""
+    text = (
+        "Log Name:      System\nSource:        nvlddmkm\nDate:          3/3/2026 8:15:22 PM\n"
+        "Event ID:      14\nTask Category: None\nLevel:         Error\nDescription:\n"
+        "The description for Event ID 14 from source nvlddmkm cannot be found.\n\n"
+        "The following information was included with the event: \n\n\\Device\\Video3\n"
+        "0cec(3098) 00000000 00000000\nGPU has fallen off the bus\n"
+    )
+
+    loss = only(text)
+    assert (loss.kind, lines(loss, Role.PROOF)) == (Kind.DEVICE_LEFT_BUS, [14])
+    assert kinds(text.replace("GPU has fallen off the bus", "00000000")) == [KIND]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'Der Anzeigetreiber "nvlddmkm" reagiert nicht mehr und wurde wiederhergestellt.',
+        "El controlador de pantalla nvlddmkm dejó de responder y se recuperó correctamente.",
+        "显示器驱动程序 nvlddmkm 已停止响应，并且已成功恢复。",
+    ],
+)
+def test_windows_tells_of_a_reset_in_its_own_language(line: str) -> None:
+    """Event 4101, as people copy it."""
+    verdict = only(line + "\n")
+
+    assert (verdict.kind, verdict.certainty) == (KIND, Certainty.LIKELY)
+
+
+def test_an_event_as_xml_over_several_lines() -> None:
+    """The provider and the number stand on lines of their own."""
+    text = (
+        "<Event xmlns='http://schemas.microsoft.com/win/2004/08/events/event'>\n  <System>\n"
+        "    <Provider Name='nvlddmkm' />\n    <EventID Qualifiers='0'>14</EventID>\n  </System>\n"
+        "  <EventData>\n    <Data>\\Device\\Video3</Data>\n    <Data>{}</Data>\n  </EventData>\n</Event>\n"
+    )
+
+    assert kinds(text.format("00000000")) == [KIND]
+    assert kinds(text.format("GPU has fallen off the bus")) == [Kind.DEVICE_LEFT_BUS]

@@ -52,3 +52,13 @@ def test_memory_that_the_host_refused_is_likely() -> None:
 
     assert (verdict.kind, verdict.certainty) == (KIND, Certainty.LIKELY)
     assert "killed" not in verdict.summary
+
+
+def test_a_container_s_state_as_docker_prints_it() -> None:
+    """`docker inspect` gives one object without a time."""
+    state = (
+        '{"Status":"exited","Running":false,"OOMKilled":true,"Pid":0,"ExitCode":137,"Error":""}\n'
+    )
+
+    assert kinds(state) == [KIND]
+    assert KIND not in kinds(state.replace("true", "false"))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from _judging import findings, kinds, only
+from _judging import findings, kinds, lines, only
 
-from gpuprobe.diagnosis import Certainty, Kind
+from gpuprobe.diagnosis import Certainty, Kind, Role
 
 KIND = Kind.HOST_RESET
 CUT = (
@@ -69,3 +69,54 @@ def test_lines_without_words_above_a_journal_s_mark_are_a_boot_of_their_own() ->
     verdict = only(text + CUT[CUT.index("-- Boot 9999") :])
 
     assert (verdict.kind, verdict.certainty) == (KIND, Certainty.LIKELY)
+
+
+def test_a_kernel_panic_is_told_as_it_comes() -> None:
+    """The panic is the end of the machine, and the sentence gives its time and reason."""
+    verdict = only(
+        "[ 9211.500000] BUG: kernel NULL pointer dereference, address: 0000000000000018\n"
+        "[ 9211.700000] Kernel panic - not syncing: Fatal exception in interrupt\n"
+        "[ 9211.800000] ---[ end Kernel panic - not syncing: Fatal exception in interrupt ]---\n"
+    )
+
+    assert (verdict.kind, verdict.certainty) == (KIND, Certainty.LIKELY)
+    assert "kernel panic at 9211.700 s" in verdict.summary
+    assert "Fatal exception in interrupt" in verdict.summary
+    assert lines(verdict, Role.PROOF) == [2]
+
+
+def test_a_panic_on_request_is_none() -> None:
+    """Somebody asked for the crash dump."""
+    text = "[ 9211.700000] Kernel panic - not syncing: sysrq triggered crash\n"
+
+    assert findings(KIND, text) == []
+
+
+def test_a_fatal_error_that_the_firmware_kept_is_telling() -> None:
+    """BERT holds what the boot before died of; a corrected error killed nothing."""
+    text = (
+        "[    1.100000] BERT: Error records from previous boot:\n"
+        "[    1.100001] [Hardware Error]: event severity: fatal\n"
+        "[    1.100002] [Hardware Error]:  Error 0, type: fatal\n"
+    )
+
+    assert only(text).kind is KIND
+    assert KIND not in kinds(text.replace("severity: fatal", "severity: corrected"))
+
+
+def test_a_board_s_watchdog_that_reset_the_host_is_telling() -> None:
+    """The BMC's own log says that it reset a host that hung."""
+    text = "   9 | 03/03/2026 | 03:20:02 | Watchdog2 #0xca | Hard reset | Asserted\n"
+
+    assert only(text).kind is KIND
+
+
+def test_kernel_power_41_in_any_language() -> None:
+    """The source and the number say it; another number of that source is none."""
+    text = (
+        "Protokollname: System\nQuelle:        Microsoft-Windows-Kernel-Power\n"
+        "Datum:         12.11.2025 20:44:10\nEreignis-ID:   41\nEbene:         Kritisch\n"
+    )
+
+    assert only(text).kind is KIND
+    assert KIND not in kinds(text.replace("   41", "   109"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from _judging import only, unchecked
+from _judging import kinds, only, unchecked
 
 from gpuprobe.diagnosis import Kind, Role
 from gpuprobe.errors import InputUnreadableError
@@ -48,3 +48,16 @@ def test_errors_of_other_devices_are_shown_as_context() -> None:
 
     assert verdict.kind is Kind.NO_FAULT
     assert [item.role for item in verdict.evidence] == [Role.CONTEXT]
+
+
+def test_what_root_took_away_at_a_prompt_is_no_fault() -> None:
+    """`#` is root's prompt before a command that writes, and a comment elsewhere."""
+    text = (
+        "# echo 0000:2b:00.0 > /sys/bus/pci/drivers/nvidia/unbind\n"
+        "# echo 1 > /sys/bus/pci/devices/0000:2b:00.0/remove\n"
+        "# nvidia-smi\n"
+        "No devices were found\n"
+    )
+
+    assert kinds(text) == [Kind.NO_FAULT]
+    assert kinds(text.replace("# echo", "# do not write")) == [Kind.CANNOT_TELL]

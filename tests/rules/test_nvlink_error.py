@@ -35,6 +35,14 @@ def test_a_fatal_sxid_is_the_switch_s() -> None:
     assert pci(verdict) == "0000:c4:00.0"
 
 
+def test_a_fatal_sxid_that_dcgm_repeats_has_no_address() -> None:
+    """DCGM names neither the switch nor its address, so neither does the sentence."""
+    verdict = only("| Errors | Detected fatal NvSwitch SXID 20034 |\n")
+
+    assert (verdict.kind, pci(verdict)) == (KIND, None)
+    assert verdict.summary.startswith("An NVSwitch reported a fatal error")
+
+
 def test_a_non_fatal_sxid_is_quiet() -> None:
     """Links that come up at boot report non-fatal errors."""
     assert (

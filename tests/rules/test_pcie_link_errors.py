@@ -134,3 +134,31 @@ def test_a_low_generation_while_the_gpu_is_busy_is_likely() -> None:
 def test_a_generation_that_rises_with_the_load_is_healthy(rows: str) -> None:
     """Idle, full speed, and one low sample at the start of the load give no verdict."""
     assert kinds(BUSY_HEADER + rows) == [Kind.NO_FAULT]
+
+
+WHEA = (
+    "Log Name:      System\nSource:        Microsoft-Windows-WHEA-Logger\nEvent ID:      17\n"
+    "Description:\nA corrected hardware error has occurred.\n\n"
+    "Component: PCI Express Root Port\nError Source: Advanced Error Reporting (PCI Express)\n\n"
+    "Primary Bus:Device:Function: 0x0:0x1:0x1\nSecondary Bus:Device:Function: 0x2B:0x0:0x0\n"
+    "Primary Device Name:PCI\\VEN_8086&DEV_A70D\nSecondary Device Name:PCI\\VEN_{}&DEV_2684\n"
+)
+
+
+def test_a_windows_event_of_the_port_is_the_gpu_s_that_it_names_below() -> None:
+    """The secondary device says what sits on the port; a disk there is no GPU."""
+    verdict = only(WHEA.format("10DE"))
+
+    assert (verdict.kind, verdict.certainty) == (KIND, Certainty.POSSIBLE)
+    assert pci(verdict) == "0000:2b:00.0"
+    assert kinds(WHEA.format("144D")) == [Kind.NO_FAULT]
+
+
+def test_a_board_s_own_log_speaks_of_the_gpu_that_the_kernel_names_there() -> None:
+    """iDRAC writes the bus in decimal: 39 is 0x27."""
+    verdict = first(
+        BOUND + "A bus fatal error was detected on a component at bus 39 device 0 function 0.\n"
+    )
+
+    assert verdict.kind is KIND
+    assert pci(verdict) == "0000:27:00.0"

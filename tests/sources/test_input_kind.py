@@ -72,6 +72,47 @@ MAN = """.TH GPUWATCH 8
 .SH NAME
 gpuwatch \\- watch for GPU has fallen off the bus
 """
+MAN_PAGE = """XIDWATCH(8)              System Administration              XIDWATCH(8)
+
+DESCRIPTION
+       Reads the kernel log and runs a hook for each message, for instance
+       "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus."
+"""
+GO_TABLE = """// Copyright Example Inc.
+
+package health
+
+import (
+	"testing"
+)
+
+func TestHealth(t *testing.T) {
+	tests := []struct {
+		name string
+		ret  nvml.Return
+	}{
+		{
+			name: "lost",
+			ret:  nvml.ERROR_GPU_IS_LOST,
+		},
+		{
+			name: "unknown",
+			ret:  nvml.ERROR_UNKNOWN,
+		},
+	}
+"""
+LOGGED_COMMIT = """commit 3b1f0c9d8e7f6a5b4c3d2e1f0a9b8c7d6e5f4a3b
+Author: A Developer <dev@example.org>
+Date:   Fri Feb 14 10:00:00 2025 +0100
+
+    Count a loss without an Xid
+
+    Newer drivers print
+        NVRM: GPU 0000:b3:00.0: GPU has fallen off the bus.
+"""
+BISECTED = f"""commit 3b1f0c9d8e7f6a5b4c3d2e1f0a9b8c7d6e5f4a3b is the first bad one.
+[   11.000001] {XID}
+"""
 ONELINE = "3fa91c2 Fix a segmentation fault in the tokenizer\n77b0d1e docs: explain exit code 139"
 ASSERTS = "\n".join(
     f"x.cu:3: k: block: [0,0,0], thread: [{n},0,0] Assertion `p==nullptr` failed." for n in range(9)
@@ -87,7 +128,20 @@ JSON = f"""{{
 
 @pytest.mark.parametrize(
     "text",
-    [PYTHON, C, PATCH, RULES, DOCS, CHANGELOG, CODES, MAN, ONELINE],
+    [
+        PYTHON,
+        C,
+        GO_TABLE,
+        PATCH,
+        RULES,
+        DOCS,
+        CHANGELOG,
+        CODES,
+        MAN,
+        MAN_PAGE,
+        ONELINE,
+        LOGGED_COMMIT,
+    ],
     ids=lambda text: text[:20],
 )
 def test_programs_rules_lists_and_documentation_are_program_text(text: str) -> None:
@@ -96,7 +150,7 @@ def test_programs_rules_lists_and_documentation_are_program_text(text: str) -> N
 
 @pytest.mark.parametrize(
     "text",
-    [ISSUE, DMESG, TRACEBACK, SHELL, JSON, ASSERTS, SYSCTL, XID, SMI, ""],
+    [ISSUE, DMESG, TRACEBACK, SHELL, JSON, ASSERTS, SYSCTL, XID, SMI, BISECTED, ""],
     ids=lambda text: text[:20],
 )
 def test_issues_logs_and_transcripts_are_not(text: str) -> None:

@@ -10,6 +10,7 @@ from gpuprobe.sources.lines_around import (
     in_fence_of_code,
     in_patch,
     in_printed_list,
+    in_prompt,
     looks_pasted,
     shown_as_example,
 )
@@ -62,6 +63,14 @@ def test_the_body_of_a_request_is_a_command() -> None:
     assert not in_command(["$ dmesg | tail", "some words"])
 
 
+def test_a_question_printed_over_lines_is_no_log() -> None:
+    """It reaches from the quote that opens it to the one that closes it."""
+    opens = "INFO 10-02 07:44:31 [logger.py:43] Received request c-1: prompt: 'My log:"
+    assert in_prompt(["[   11.000001] usb 1-1: reset", opens])
+    assert not in_prompt(["what is this?', params: SamplingParams(n=1)", "more", opens])
+    assert not in_prompt([f"{opens}', params: SamplingParams(n=1)"])
+
+
 def test_a_fence_named_after_a_language_holds_code() -> None:
     """A fence of Python or of a chart holds no log; one of text or without a name may."""
     assert in_fence_of_code(["    participant J", "```mermaid"])
@@ -71,7 +80,9 @@ def test_a_fence_named_after_a_language_holds_code() -> None:
 
 @pytest.mark.parametrize(
     "above",
-    ["Example of a GPU that was lost:", "For example:", "A typical message looks like this:", "> Sample output:", "When it sees a line such as"],
+    ["Example of a GPU that was lost:", "For example:", "A typical message looks like this:", "> Sample output:", "When it sees a line such as",
+     "Typical kernel-log signature", "When a GPU is lost, the driver prints::", "<p>The log then shows a line such as</p>", "The log holds messages similar to the following:",
+     "Sure! When a GPU is lost you would typically see something like this in `dmesg`:", "Im Kernel-Log steht dann zum Beispiel:", "Xid 79：GPU 掉卡，日志示例如下：", "Le noyau écrit par exemple :", "Например:"],
 )  # fmt: skip
 def test_what_documentation_shows_is_an_example(above: str) -> None:
     """The sentence right above says so, blank lines between do not matter."""
@@ -80,7 +91,8 @@ def test_what_documentation_shows_is_an_example(above: str) -> None:
 
 @pytest.mark.parametrize(
     "above",
-    ["Here is an example of my log from today:", "The GPU is gone. Output:", "dmesg then has lines like", "When I run it I see lines like", "[  12.100000] usb 1-1: example: x"],
+    ["Here is an example of my log from today:", "The GPU is gone. Output:", "dmesg then has lines like", "When I run it I see lines like", "[  12.100000] usb 1-1: example: x",
+     "As you can see in dmesg:", "Training stops and the log shows something like this:", "Hier ein Beispiel aus meinem Log:", "比如我昨天的日志：", "Voici un exemple de mon journal :", "typically it dies after an hour"],
 )  # fmt: skip
 def test_what_a_reporter_shows_is_none(above: str) -> None:
     """A reporter's own example is his log, and a log's line above is no introduction."""

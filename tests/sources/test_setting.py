@@ -150,6 +150,26 @@ def test_a_prompt_in_a_servers_log_is_quoted_text() -> None:
     assert setting(text, LOST, framing="engine") is Setting.CODE
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"tests/test_xid.py::test_parse[{XID}] PASSED [ 12%]",
+        f"E        +  where 79 = Xid(code=79, text='{XID}').code",
+        f'E       AssertionError: assert None == "{XID}"',
+    ],
+)
+def test_what_a_test_was_given_is_no_log(text: str) -> None:
+    """A test's id and its failed assertion repeat the sample that it was run on."""
+    assert setting(text, LOST) is Setting.CODE
+
+
+def test_a_name_behind_a_letter_is_no_sentence() -> None:
+    """The A of `vector A` is no article."""
+    text = "Failed to allocate device vector A (error code unspecified launch failure)!"
+
+    assert setting(text, "unspecified launch failure") is Setting.BARE
+
+
 def test_title_of_a_text_is_prose() -> None:
     """An issue's first line behind one hash is what its author wrote, not a comment."""
     assert setting(f"# {LOST}", LOST) is Setting.PROSE

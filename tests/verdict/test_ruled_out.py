@@ -132,3 +132,16 @@ def test_clocks_that_cannot_be_joined_are_said(tmp_path) -> None:
 def test_no_fault_is_limited_too() -> None:
     """Nothing failed in an engine's log, and the kernel log was not among the inputs."""
     assert unchecked(verdict_of("INFO: 200 OK\n")) == ["the kernel log"]
+
+
+def test_a_few_lines_of_the_kernel_log_are_not_the_kernel_log() -> None:
+    """The driver's own lines out of their surroundings are told apart from no kernel line at all."""
+    lines = "NVRM: Xid (PCI:0000:1a:00): 79, GPU has fallen off the bus.\n"
+
+    (row,) = [r for r in diagnose_text(lines).verdicts[0].not_checked if "kernel log" in r.what]
+    (none,) = [
+        r for r in diagnose_text("quiet\n").verdicts[0].not_checked if "kernel log" in r.what
+    ]
+
+    assert (row.what, none.what) == ("the rest of the kernel log", "the kernel log")
+    assert "only some of the driver's lines" in row.why

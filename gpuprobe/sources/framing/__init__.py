@@ -24,7 +24,7 @@ from gpuprobe.sources.framing import (
     windows,
 )
 from gpuprobe.sources.framing.base import Framing, Peeled
-from gpuprobe.sources.framing.glued import split_glued
+from gpuprobe.sources.framing.glued import lost_line_ends, may_hold_lines, split_glued
 from gpuprobe.sources.framing.html import clean_html
 from gpuprobe.sources.framing.sniff import sniff_with
 from gpuprobe.sources.lines import strip_controls
@@ -256,11 +256,27 @@ def _outermost(text: str) -> str:
 
 def _records(layers: list[Peeled], rest: str, line: int | None, raw: str) -> list[Record]:
     if "\n" not in rest:
+        if may_hold_lines(rest):
+            return _paragraph(layers, rest, line, raw)
         return split_glued(_merge(layers, _tidy(rest), line, raw))
-    records: list[Record] = []
+    records = []
     for part in rest.splitlines():
         clean = strip_controls(part)
         inner, message = _layers(clean, layers) if clean.strip() else (layers, "")
+        records.extend(split_glued(_merge(inner, _tidy(message), line, raw)))
+    return records
+
+
+def _paragraph(layers: list[Peeled], rest: str, line: int | None, raw: str) -> list[Record]:
+    """The records of a line that may be a whole kernel log without its line ends."""
+    kernel = any(layer.kernel for layer in layers)
+    framed = any(layer.format for layer in layers)
+    others: list[str] = []
+    if kernel or not framed:
+        rest, *others = lost_line_ends(rest, kernel=kernel)
+    records = split_glued(_merge(layers, _tidy(rest), line, raw))
+    for part in others:
+        inner, message = _layers(part, () if framed else layers)
         records.extend(split_glued(_merge(inner, _tidy(message), line, raw)))
     return records
 

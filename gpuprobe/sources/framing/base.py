@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gpuprobe.clock import Stamp
+from gpuprobe.values import Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,7 @@ class Peeled:
     final: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Framing:
+class Framing(Value):
     """One kind of prefix, as a value.
 
     Attributes:

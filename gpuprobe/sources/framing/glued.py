@@ -6,9 +6,16 @@ from dataclasses import replace
 
 from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.framing.times import monotonic_stamp
+from gpuprobe.sources.line_shapes import USER_TEXT
 from gpuprobe.sources.record import Record
 
 _STAMP = regex(r"(?<=\S)(?<![\[\w]\s)(\[ *(\d{1,8}\.\d{6})\])(?: ?\[ *[TC]\d+\])? ")
+_LINE_START = regex(
+    r"(?:\A|(?<=\s))(?:\[ *\d{1,8}\.\d{6}\]|\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d \d{4}\]"
+    r"|(?:[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S{0,13}) [\w.-]+ kernel:) "
+    r"(?:\[ *\d+\.\d{6}\] )?(?=(?:NVRM:|nvidia|pcieport|amdgpu|snd_hda|vfio-pci|AER:|pci ))"
+)
+"""Where a kernel line begins, prefix and all."""
 _KERNEL_WORDS = regex(r"(?:NVRM:|nvidia|pcieport|amdgpu|\[drm|AER:|snd_hda|usb |pci |ACPI|systemd)")
 
 
@@ -26,7 +33,7 @@ def split_glued(record: Record) -> list[Record]:
         for match in _STAMP.finditer(message)
         if record.kernel or _KERNEL_WORDS.match(message, match.end())
     ]
-    if not cuts:
+    if not cuts or (not record.kernel and USER_TEXT.search(message, 0, cuts[0].start())):
         return [record]
     parts = [replace(record, message=message[: cuts[0].start()])]
     ends = [match.start() for match in cuts[1:]] + [len(message)]
@@ -42,3 +49,23 @@ def split_glued(record: Record) -> list[Record]:
             )
         )
     return parts
+
+
+def may_hold_lines(text: str) -> bool:
+    """A quick look whether `lost_line_ends` can find anything."""
+    return " kernel: " in text or "] NVRM: " in text
+
+
+def lost_line_ends(text: str, *, kernel: bool) -> list[str]:
+    """The lines of a paragraph that a forum made of a kernel log; one if it is none.
+
+    Args:
+        text: A line, behind its prefix if it has one.
+        kernel: The prefix was the kernel's. Else two kernel lines with their prefixes must stand
+            in the text, so that a sentence which quotes one stays a sentence.
+    """
+    starts = [match.start() for match in _LINE_START.finditer(text)]
+    if len(starts) < 2 - kernel or USER_TEXT.search(text, 0, starts[0]):
+        return [text]
+    ends = [*starts[1:], len(text)]
+    return [text[: starts[0]], *(text[a:b] for a, b in zip(starts, ends, strict=True))]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 
 from gpuprobe.lazy_regex import regex
@@ -23,5 +22,11 @@ def clean_html(text: str) -> str:
     if "<" in text:
         text = _TAG.sub("", text)
     if "&" in text and ";" in text:
-        text = _ENTITY.sub(lambda match: html.unescape(match[0]).replace("\xa0", " "), text)
+        text = _ENTITY.sub(_resolved, text)
     return text
+
+
+def _resolved(entity: re.Match[str]) -> str:
+    import html  # a table of two thousand entities, which few logs need
+
+    return html.unescape(entity[0]).replace("\xa0", " ")

@@ -1,9 +1,9 @@
-"""One JSON object a line: the journal's, Docker's json-file, and what programs log themselves."""
+"""One JSON object a line: the journal's, Docker's json-file, programs' own, log stores' answers."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 from gpuprobe.clock import Stamp
 from gpuprobe.sources.framing.base import Framing, Peeled
@@ -106,6 +106,43 @@ def _program(fields: Mapping[str, object]) -> Peeled | None:
     return Peeled("", "json-lines", stamp)
 
 
+def _stored(fields: Mapping[str, object]) -> Peeled | None:
+    """The lines in a log store's answer: Loki's streams, CloudWatch's events.
+
+    Each stands behind its time there, as an ISO time.
+    """
+    data = fields.get("data")
+    streams = data.get("result") if isinstance(data, Mapping) else fields.get("streams")
+    told: list[tuple[object, object]] = []
+    for stream in streams if isinstance(streams, list) else ():
+        values = stream.get("values") if isinstance(stream, Mapping) else None
+        told += [
+            (pair[0], pair[1])
+            for pair in (values if isinstance(values, list) else ())
+            if isinstance(pair, list) and len(pair) >= 2
+        ]
+    events = fields.get("events")
+    told += [
+        (event["timestamp"], event.get("message"))
+        for event in (events if isinstance(events, list) else ())
+        if isinstance(event, Mapping) and "timestamp" in event
+    ]
+    lines = [f"{_iso(when)} {line}" for when, line in told if isinstance(line, str)]
+    return Peeled("\n".join(lines), "json-lines") if lines else None
+
+
+def _iso(when: object) -> str:
+    """A count of milli- or nanoseconds as an ISO time, other times as they stand."""
+    text = str(when)
+    if not text.isdecimal() or len(text) > 20:
+        return text
+    seconds = int(text)
+    digits = max(len(text) - 10, 0)
+    whole = datetime.fromtimestamp(seconds // 10**digits, UTC)
+    part = f".{seconds % 10**digits:0{digits}d}" if digits else ""
+    return f"{whole:%Y-%m-%dT%H:%M:%S}{part[:10]}Z"
+
+
 def _with_error(message: str, fields: Mapping[str, object]) -> str:
     """The message and, behind a colon, the error that was logged beside it."""
     said = [message]
@@ -116,6 +153,8 @@ def _with_error(message: str, fields: Mapping[str, object]) -> str:
         if isinstance(value, str) and value and value not in message:
             said.append(value.rstrip("\r\n"))
     if isinstance(fields.get("event"), Mapping):
+        import json
+
         # A message about an event that another component reported (NVSentinel).
         said.append(json.dumps(fields["event"], ensure_ascii=False))
     return ": ".join(said)
@@ -126,6 +165,8 @@ def load_object(text: str) -> dict[str, object] | None:
     stripped = text.strip()
     if not stripped.endswith("}"):
         return None
+    import json  # slow to import, for logs that hold none
+
     try:
         value = json.loads(stripped)
     except (ValueError, RecursionError):
@@ -141,7 +182,7 @@ def _peel(text: str) -> Peeled | None:
         "__REALTIME_TIMESTAMP" in fields or "_BOOT_ID" in fields or "PRIORITY" in fields
     ):
         return journal_record(fields, "journal-json")
-    peeled = _docker(fields) or _program(fields)
+    peeled = _docker(fields) or _stored(fields) or _program(fields)
     if peeled is not None and not peeled.rest:
         if peeled.format == "docker-json":
             return peeled

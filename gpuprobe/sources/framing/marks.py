@@ -1,4 +1,4 @@
-"""What people and tools put before a whole log line: quotes, list marks, `grep -n` numbers."""
+"""What people and tools put around a whole log line: quotes, list marks, `grep -n`, JSON's keys."""
 
 from __future__ import annotations
 
@@ -21,6 +21,10 @@ _CODE = regex(r"\s*(?:`{1,3})(?=[^`\s])")
 # pdsh, clush and loops over ssh: the node's name before a line that has its own stamp.
 _NODE = regex(
     r"[\w.-]{1,63}: (?=\[ *\d+\.\d{3,6}\] |\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d|[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d |\d{4}-\d\d-\d\dT\d\d:)"
+)
+
+_MEMBER = regex(
+    r"\s*\"(?:message|@message|Message|line|log|msg|text|body|textPayload)\"\s*:\s*(?=\".*\",?\s*\Z)"
 )
 
 
@@ -52,7 +56,22 @@ def _grep_file(text: str) -> Peeled | None:
     return Peeled(text[number.end() if number else match.end() :], quoted=True)
 
 
+def _member(text: str) -> Peeled | None:
+    """The message in an object that a log store's tool printed over several lines."""
+    match = _MEMBER.match(text)
+    if match is None:
+        return None
+    import json  # slow to import, for logs that hold none
+
+    try:
+        value = json.loads(text[match.end() :].rstrip().removesuffix(","))
+    except ValueError:
+        return None
+    return Peeled(value.rstrip("\r\n"), quoted=True) if value else None
+
+
 FRAMINGS = (
+    Framing("member", '"', _member, outermost=True),
     _mark(_QUOTE),
     _mark(_LIST),
     _mark(_TABLE),

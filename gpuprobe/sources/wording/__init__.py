@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from gpuprobe.sources.wording import (
     aer,
+    bmc,
     boot,
     crash,
     cuda,
@@ -48,6 +49,7 @@ FAMILIES: tuple[Family, ...] = (
     other_gpus.FAMILY,
     windows.FAMILY,
     host.FAMILY,
+    bmc.FAMILY,
     driver_setup.FAMILY,
     cuda.FAMILY,
     nccl.FAMILY,

@@ -273,6 +273,7 @@ def _read_ghes(match: re.Match[str], window: Window) -> Reading:
         layer=layer["layer"] if layer else "",
         agent=_agent(layer["agent"]) if layer else "",
         bits=bits,
+        driver="pcieport" if re.search(r"port_type: \d+, .*\bport\b", body) else None,
         firmware_first=True,
     )
     # The block gives the function's class; a display controller is a GPU without any driver's name.

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from gpuprobe.events import Event
 from gpuprobe.sources.record import Window
+from gpuprobe.values import Value
 
 _NO_NUMBER = 1 << 64
 """No driver and no kernel writes a number of this size: what has one is no message of theirs."""
@@ -17,8 +18,7 @@ Reading = Event | Iterable[Event] | None
 """What a pattern's `read` may give: nothing, one event or several."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(Value):
     """One line shape and what it says.
 
     Attributes:

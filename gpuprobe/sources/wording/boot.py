@@ -72,6 +72,19 @@ def _read_reset_reason(match: re.Match[str], window: Window) -> Reading:
     return UncleanEndFound(**window.base(), what="reset-reason", detail=match["detail"].strip())
 
 
+def _read_panic(match: re.Match[str], window: Window) -> Reading:
+    detail = match["linux"] or match["darwin"]
+    if "sysrq triggered" in detail:
+        return None  # somebody asked for it
+    return UncleanEndFound(**window.base(), what="panic", detail=detail.strip())
+
+
+def _read_bert(match: re.Match[str], window: Window) -> Reading:
+    if not any("severity: fatal" in record.message for record in window.after(3)):
+        return None
+    return UncleanEndFound(**window.base(), what="bert", detail="a fatal hardware error")
+
+
 _UNSAFE = regex(r"[Uu]nsafe[ _][Ss]hutdowns\s*:\s*(?P<n>\d[\d,.]{0,30})")
 
 
@@ -236,6 +249,37 @@ PATTERNS: tuple[Pattern, ...] = (
             "x86/amd: Previous system reset reason [0x00080000]: software wrote 0x6 to reset control register 0xCF9",
         ),
         source="Linux 6.16, arch/x86/kernel/cpu/amd.c",
+    ),
+    Pattern(
+        id="kernel-panic",
+        needles=("Kernel panic - not syncing: ", "panic(cpu "),
+        regex=regex(
+            r"(?<!end )Kernel panic - not syncing: (?P<linux>[^\n]{1,160})"
+            r"|\bpanic\(cpu \d+ caller 0x[0-9a-f]+\): (?P<darwin>[^\n]{1,160})"
+        ),
+        read=_read_panic,
+        examples=(
+            "Kernel panic - not syncing: Fatal exception in interrupt",
+            'panic(cpu 3 caller 0xffffff80123a4b5c): "AppleThunderboltNHI: link lost"',
+        ),
+        near=(
+            "---[ end Kernel panic - not syncing: Fatal exception in interrupt ]---",
+            "Kernel panic - not syncing: sysrq triggered crash",
+        ),
+        source="Linux, kernel/panic.c; XNU, osfmk/kern/debug.c",
+    ),
+    Pattern(
+        id="bert",
+        needles=("Error records from previous boot",),
+        regex=regex(r"BERT: Error records from previous boot"),
+        read=_read_bert,
+        examples=(
+            "BERT: Error records from previous boot:\n[Hardware Error]: event severity: fatal",
+        ),
+        near=(
+            "BERT: Error records from previous boot:\n[Hardware Error]: event severity: corrected",
+        ),
+        source="Linux, drivers/acpi/apei/bert.c",
     ),
     Pattern(
         id="last-crash",

@@ -4,23 +4,11 @@ from __future__ import annotations
 
 import re
 
-from gpuprobe.events import ProcessCrashed
 from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Window
-from gpuprobe.sources.wording import crash_exceptions
+from gpuprobe.sources.wording import crash_exceptions, crash_shell
 from gpuprobe.sources.wording.base import Family, Pattern, Reading
-
-_NUMBERS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV"}
-_WORDS = {
-    "segmentation fault": "SIGSEGV", "segmentation violation": "SIGSEGV", "segv": "SIGSEGV",
-    "erreur de segmentation": "SIGSEGV", "speicherzugriffsfehler": "SIGSEGV",
-    "errore di segmentazione": "SIGSEGV", "violación de segmento": "SIGSEGV",
-    "falha de segmentação": "SIGSEGV", "abort": "SIGABRT",
-    "illegal hardware instruction": "SIGILL",
-    "bus error": "SIGBUS", "aborted": "SIGABRT", "illegal instruction": "SIGILL",
-    "floating point exception": "SIGFPE", "killed": "SIGKILL",
-    "general protection": "SIGSEGV", "invalid opcode": "SIGILL", "divide error": "SIGFPE",
-}  # fmt: skip
+from gpuprobe.sources.wording.crash_signals import NUMBERS, WORDS, crashed
 
 _ENGINE_UNIT = regex(
     r"(?i)vllm|sglang|ollama|llama|freetoken|comfy|text-?gen|tgi|triton|tensorrt|trtllm|kobold"
@@ -28,106 +16,79 @@ _ENGINE_UNIT = regex(
 )
 
 
-def _crashed(window: Window, signal: str, **more: object) -> ProcessCrashed:
-    record = window.record
-    process = str(more.get("process") or "")
-    pid = more.get("pid")
-    if not process and record.source and not record.kernel and record.source != "systemd":
-        process = record.source
-    return ProcessCrashed(
-        **window.base(),
-        signal=signal,
-        process=process,
-        pid=int(str(pid)) if pid else None,
-        in_library=str(more.get("library") or ""),
-    )
-
-
 def _read_segfault(match: re.Match[str], window: Window) -> Reading:
-    return _crashed(window, "SIGSEGV", **match.groupdict())
+    return crashed(window, "SIGSEGV", **match.groupdict())
 
 
 def _read_trap(match: re.Match[str], window: Window) -> Reading:
     groups = match.groupdict()
-    return _crashed(window, _WORDS[groups.pop("trap")], **groups)
+    return crashed(window, WORDS[groups.pop("trap")], **groups)
 
 
 def _read_words(match: re.Match[str], window: Window) -> Reading:
-    return _crashed(window, _WORDS[match["words"].lower()], **_named(match))
-
-
-def _named(match: re.Match[str]) -> dict[str, str | None]:
-    groups = match.groupdict()
-    return {name: groups.get(name) for name in ("process", "pid")}
+    return crashed(window, WORDS[match["words"].lower()])
 
 
 def _read_status(match: re.Match[str], window: Window) -> Reading:
     number = int(match["number"] or match["docker"])
-    signal = _NUMBERS.get(number - 128 if number > 0 else -number)
+    signal = NUMBERS.get(number - 128 if number > 0 else -number)
     pid = re.search(r"\(pid: (\d+)\)", window.text)
-    return None if signal is None else _crashed(window, signal, pid=pid and pid[1])
+    return None if signal is None else crashed(window, signal, pid=pid and pid[1])
 
 
 def _read_name(match: re.Match[str], window: Window) -> Reading:
     pid = re.search(r"received by PID (\d+)", window.text)
     signal = match["signal"] or match["glog"]
-    return _crashed(window, f"SIG{signal}", pid=pid and pid[1])
+    return crashed(window, f"SIG{signal}", pid=pid and pid[1])
 
 
 def _read_signal(match: re.Match[str], window: Window) -> Reading:
     if words := match["words"] or match["shown"]:
         pid = re.search(r"\(pid (\d+)\)", window.text)
-        return _crashed(window, _WORDS[words.lower()], pid=pid and pid[1])
+        return crashed(window, WORDS[words.lower()], pid=pid and pid[1])
     pid = re.search(r"\(pid (\d+)\)|Process (\d+) ", window.text)
-    signal = _NUMBERS[int(match["number"])]
-    return _crashed(window, signal, pid=pid and (pid[1] or pid[2]))
+    signal = NUMBERS[int(match["number"])]
+    return crashed(window, signal, pid=pid and (pid[1] or pid[2]))
 
 
 def _read_rank(match: re.Match[str], window: Window) -> Reading:
-    return _crashed(window, _NUMBERS[int(match["number"])], pid=match["pid"])
-
-
-def _read_zsh(match: re.Match[str], window: Window) -> Reading:
-    return _crashed(window, _WORDS[match["words"]], process=match["process"])
+    return crashed(window, NUMBERS[int(match["number"])], pid=match["pid"])
 
 
 def _read_handler(match: re.Match[str], window: Window) -> Reading:
     if match["smashed"]:
-        return _crashed(window, "SIGABRT")
+        return crashed(window, "SIGABRT")
     if match["worker"]:
-        return _crashed(window, _WORDS[match["worker"].replace("-", " ")])
-    return _crashed(window, f"SIG{match['signal']}" if match["signal"] else "SIGSEGV")
+        return crashed(window, WORDS[match["worker"].replace("-", " ")])
+    return crashed(window, f"SIG{match['signal']}" if match["signal"] else "SIGSEGV")
 
 
 def _read_dump(match: re.Match[str], window: Window) -> Reading:
     if match["comm"]:
-        signal = _NUMBERS[int(match["number"])]
-        return _crashed(window, signal, process=match["comm"], pid=match["audited"])
+        signal = NUMBERS[int(match["number"])]
+        return crashed(window, signal, process=match["comm"], pid=match["audited"])
     if match["faulting"]:
-        return _crashed(window, "SIGSEGV", process=match["faulting"])
+        return crashed(window, "SIGSEGV", process=match["faulting"])
     told = (*window.before(6), *window.after(6))
     if any(match["pid"] in r.message and "signal" in r.message for r in told):
         return None
-    return _crashed(window, "a fatal signal", process=match["process"], pid=match["pid"])
-
-
-def _read_killed(match: re.Match[str], window: Window) -> Reading:
-    return _crashed(window, "SIGKILL", pid=match["pid"])
+    return crashed(window, "a fatal signal", process=match["process"], pid=match["pid"])
 
 
 def _read_windows(match: re.Match[str], window: Window) -> Reading:
-    # STATUS_ACCESS_VIOLATION is what a POSIX system calls SIGSEGV; 0xC0000409 is a fail-fast.
-    return _crashed(window, "SIGABRT" if "-1073740791" in match[0] else "SIGSEGV")
+    # STATUS_ACCESS_VIOLATION is what a POSIX system calls SIGSEGV; 0xC0000409 is a fail-fast, which
+    # JavaScript rounds to 18446744072635812000.
+    return crashed(window, "SIGABRT" if match["fast"] else "SIGSEGV")
 
 
 def _read_unit(match: re.Match[str], window: Window) -> Reading:
-    signal = _NUMBERS.get(int(match["number"]))
+    signal = NUMBERS.get(int(match["number"]))
     if signal is None:
         return None
     if signal == "SIGKILL" and not _ENGINE_UNIT.search(match["process"]):
         # systemd kills what lingers at each shutdown.
         return None
-    return _crashed(window, signal, process=match["process"])
+    return crashed(window, signal, process=match["process"])
 
 
 _SIGNALS = (
@@ -196,55 +157,6 @@ _SIGNALS = (
         ),
         near=("the daemon exited on signal 15",),
         source="Open MPI orterun, PRRTE",
-    ),
-    Pattern(
-        id="crash-zsh",
-        needles=("zsh: ",),
-        regex=regex(
-            r"(?<![`'\"])\bzsh: (?P<words>segmentation fault|bus error|abort|killed|illegal hardware instruction)\s+(?P<process>\S+)"
-        ),
-        read=_read_zsh,
-        examples=(
-            "zsh: segmentation fault  ./llama-cli -m model.gguf",
-            "zsh: killed     python serve.py",
-        ),
-        near=("zsh: command not found: nvidia-smi", "What does `zsh: killed python` mean?"),
-        source="zsh jobs.c",
-    ),
-    Pattern(
-        id="crash-shell-words",
-        needles=(
-            "egmentation fault",
-            "(core dumped)",
-            "Bus error",
-            "bus error",
-            "Aborted (core dumped)",
-            "aborted (core dumped)",
-            "llegal instruction",
-            "loating point exception",
-            "Erreur de segmentation",
-            "Speicherzugriffsfehler",
-            "Errore di segmentazione",
-            "n de segmento",
-            "Falha de segmenta",
-        ),
-        regex=regex(
-            r"(?:\bline \d+: +(?P<pid>\d+) +)?(?<![Pp]CIe )(?<!PCI )\b(?P<words>[Ss]egmentation fault|[Bb]us error|[Aa]borted(?=\s{1,40}\(core dumped\))|[Ii]llegal instruction|[Ff]loating point exception|Erreur de segmentation|Speicherzugriffsfehler|Errore di segmentazione|Violación de segmento|Falha de segmentação)(?= ?\((?:core dumped|\d+|Speicherabzug|core dump|imagem do|[`']core)|[.\s]*$|[\s\"'`)]*$|: address|  +\S)"
-        ),
-        read=_read_words,
-        examples=(
-            "Segmentation fault (core dumped)",
-            "Bus error",
-            "Violación de segmento (`core' generado)",
-            "Falha de segmentação (imagem do núcleo gravada)",
-            "/srv/start.sh: line 12:  8812 Aborted                 (core dumped) python3 serve.py",
-            'time=2025-03-02 level=ERROR msg="llama runner terminated" error="signal: segmentation fault"',
-        ),
-        near=(
-            "pcieport 0000:00:01.0: PCIe Bus Error: severity=Corrected",
-            "a segmentation fault handler is installed",
-        ),
-        source="POSIX strsignal in shells, Go os/exec",
     ),
     Pattern(
         id="crash-exit-status",
@@ -321,26 +233,10 @@ _SIGNALS = (
         source="PyTorch DataLoader, TGI, systemd-coredump",
     ),
     Pattern(
-        id="crash-shell-killed",
-        needles=("Killed",),
-        regex=regex(
-            r"(?:\bline \d+: +(?P<pid>\d+) +|(?P<alone>\A[\s*`>]*|(?:/it|it/s|B/s)\]\s*))Killed(?(alone)[\s*`.]*\Z|\b)"
-        ),
-        read=_read_killed,
-        examples=(
-            "**Killed**",
-            "Loading checkpoint shards:  50%|#####     | 2/4 [00:21<00:21, 10.61s/it]Killed",
-            "/srv/run.sh: line 3:  4412 Killed                  python serve.py",
-            "Killed",
-        ),
-        near=("Killed process 7", "Killed the old server"),
-        source="POSIX shells",
-    ),
-    Pattern(
         id="crash-windows-status",
         needles=("-1073741819", "-1073740791", "0xC0000005", "0xc0000005", "18446744072635812000"),
         regex=regex(
-            r"[Ee]xit(?:ed)?(?: with)? [Cc]ode:? (?:-1073741819|-1073740791|0x[Cc]0000005|18446744072635812000)"
+            r"[Ee]xit(?:ed)?(?: with)? [Cc]ode:? (?:-1073741819|0x[Cc]0000005|(?P<fast>-1073740791|18446744072635812000))"
         ),
         read=_read_windows,
         examples=("Process finished with exit code -1073741819 (0xC0000005)",),
@@ -385,5 +281,5 @@ _SIGNALS = (
     ),
 )
 
-FAMILY = Family("crash", (*_SIGNALS, *crash_exceptions.PATTERNS))
+FAMILY = Family("crash", (*_SIGNALS, *crash_shell.PATTERNS, *crash_exceptions.PATTERNS))
 """Crashes, and exceptions that no other family knows."""

@@ -69,10 +69,15 @@ def _read_library(match: re.Match[str], window: Window) -> Reading:
     return report(window, CudaError(None, name, name))
 
 
+_HSA = {"MEMORY_FAULT": 700, "MEMORY_APERTURE_VIOLATION": 700, "ILLEGAL_INSTRUCTION": 715}
+"""What a queue of ROCm's runtime is aborted for, as the CUDA error of the same meaning."""
+
+
 def _read_rocm(match: re.Match[str], window: Window) -> Reading:
     """A fault that ROCm's runtime prints before it aborts the process."""
-    if match["status"]:
-        return report(window, CudaError(None, match["status"], match["status"]), framework="hip")
+    if status := match["status"]:
+        code = _HSA.get(status.removeprefix("HSA_STATUS_ERROR_"))
+        return report(window, CudaError(code, status, status), framework="hip")
     fault = CudaError(700, "hipErrorIllegalAddress", "Memory access fault by GPU")
     return report(window, fault, where=f"GPU node-{match['node']}", framework="hip")
 

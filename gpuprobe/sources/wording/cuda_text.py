@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from gpuprobe.catalog import cuda_errors
 from gpuprobe.lazy_regex import regex
+from gpuprobe.values import Value
 
 
-@dataclass(frozen=True, slots=True)
-class CudaError:
+class CudaError(Value):
     """One error of the CUDA runtime.
 
     Attributes:

@@ -257,6 +257,20 @@ FAMILY = Family(
             source="PyTorch serialization.py, vLLM config, webui launch.py, kubelet, coreutils",
         ),
         Pattern(
+            id="kfd-no-permission",
+            needles=("/dev/kfd", "default DRM access group"),
+            regex=regex(
+                r"[Uu]nable to open /dev/kfd\b[^\n]{0,40}Permission denied|is not member of \"?(?:render|video)\"? group, the default DRM access group"
+            ),
+            read=_unusable("no-permission"),
+            examples=(
+                "Unable to open /dev/kfd read-write: Permission denied",
+                'kim is not member of "render" group, the default DRM access group.',
+            ),
+            near=("crw-rw---- 1 root render 510, 0 /dev/kfd",),
+            source="ROCm, rocminfo",
+        ),
+        Pattern(
             id="jetson-no-permission",
             needles=("NvRmMemInitNvmap failed",),
             regex=regex(r"NvRmMemInitNvmap failed with Permission denied"),

@@ -33,6 +33,26 @@ def _host(what: str) -> _Read:
     return read
 
 
+_MODULE = regex(
+    r"\bRIP: \S.{0,120}\[(?P<rip>nvidia\w*|amdgpu|nouveau|xe|i915)\b"
+    r"|\bWorkqueue: .{0,80}\[(?P<queue>nvidia\w*|amdgpu|nouveau|xe|i915)\b"
+    r"|\bpc : \S.{0,120}\[(?P<pc>nvidia\w*|amdgpu|nouveau|xe|i915)\b"
+)
+"""Where a kernel's trace stands in the code of a GPU's driver."""
+
+
+def _traced(what: str) -> _Read:
+    """A reader of what the kernel prints a trace behind."""
+
+    def read(match: re.Match[str], window: Window) -> Reading:
+        text = "\n".join((window.text, *(record.message for record in window.after(12))))
+        found = _MODULE.search(text)
+        module = next((name for name in found.groups() if name), "") if found else ""
+        return HostFaulted(what=what, module=module, **window.base())
+
+    return read
+
+
 def _power(what: str, *, gpu: bool) -> _Read:
     def read(match: re.Match[str], window: Window) -> Reading:
         device = match.groupdict().get("address")
@@ -120,13 +140,23 @@ _CPU_AND_MEMORY = (
     _pattern(
         "lockup", ("soft lockup", "hard LOCKUP", "detected stalls on CPUs", "self-detected stall"),
         r"BUG: soft lockup - CPU#\d+ stuck for \d+s|detected hard LOCKUP on cpu ?\d+|rcu\w*:? .{0,160}(?:detected stalls on CPUs|self-detected stall)",
-        _host("soft-lockup"),
+        _traced("soft-lockup"),
         (
             "watchdog: BUG: soft lockup - CPU#7 stuck for 48s! [nvidia-smi:9001]",
             "watchdog: Watchdog detected hard LOCKUP on cpu 21",
             "rcu: INFO: rcu_preempt self-detected stall on CPU",
         ),
         "kernel.softlockup_panic = 1, soft lockup detection is on",
+    ),
+    _pattern(
+        "oops", ("BUG: kernel NULL pointer", "BUG: unable to handle", "general protection fault, probably", "general protection fault: 0000"),
+        r"BUG: (?:kernel NULL pointer dereference|unable to handle (?:page fault|kernel))|general protection fault(?:, probably|: 0000)",
+        _traced("oops"),
+        (
+            "BUG: kernel NULL pointer dereference, address: 0000000000000020",
+            "BUG: unable to handle page fault for address: ffffb3c1c0a01000",
+        ),
+        "general protection faults are counted",
     ),
     _pattern(
         "hung-task", ("blocked for more than",),

@@ -1,4 +1,7 @@
-"""NVIDIA's other components: NVSwitch, display, UVM, NVLink, persistence, fabric, DCGM."""
+"""NVIDIA's other components: NVSwitch, display, UVM, NVLink, persistence, fabric.
+
+What DCGM says is in `dcgm`; this module joins both.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +14,16 @@ from gpuprobe.events import (
     DeviceIdentified,
     DriverUnusable,
     GpuLostReported,
-    GpuMemoryCounted,
     LossHinted,
     NvmlReturned,
     OtherFailed,
     SxidReported,
     SystemDescribed,
-    ThermalReported,
 )
 from gpuprobe.identity import PciAddress
 from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Window
+from gpuprobe.sources.wording import dcgm
 from gpuprobe.sources.wording.base import Family, Pattern, Reading
 from gpuprobe.sources.wording.shapes import BDF, int_or_none
 
@@ -142,24 +144,8 @@ def _read_nvml_number(match: re.Match[str], window: Window) -> Reading:
     return NvmlReturned(**window.base(), code=code, name=name, index=index)
 
 
-def _read_dcgm_lost(match: re.Match[str], window: Window) -> Reading:
-    return GpuLostReported(**window.base(), by="nvml")
-
-
-def _read_dcgm_ecc(match: re.Match[str], window: Window) -> Reading:
-    return GpuMemoryCounted(**window.base(), what="uncorrectable", value=int(match["count"]))
-
-
-def _read_dcgm_other(match: re.Match[str], window: Window) -> Reading:
-    return OtherFailed(**window.base(), what=match["said"], where="dcgm")
-
-
 def _read_wait_failed(match: re.Match[str], window: Window) -> Reading:
     return NvmlReturned(**window.base(), code=999, name="UNKNOWN")
-
-
-def _read_dcgm_thermal(match: re.Match[str], window: Window) -> Reading:
-    return ThermalReported(**window.base(), what="slowdown")
 
 
 def _read_modeset_version(match: re.Match[str], window: Window) -> Reading:
@@ -367,61 +353,6 @@ PATTERNS: tuple[Pattern, ...] = (
         source="NVIDIA/open-gpu-kernel-modules, nv-procfs.c",
     ),
     Pattern(
-        id="dcgm-lost",
-        needles=("DCGM_ST_GPU_IS_LOST",),
-        regex=regex(r"DCGM_ST_GPU_IS_LOST"),
-        read=_read_dcgm_lost,
-        examples=("[ERROR] GetLatestSample returned DCGM_ST_GPU_IS_LOST",),
-        near=("DCGM_ST_OK",),
-        source="NVIDIA/DCGM, dcgm_structs.h",
-    ),
-    Pattern(
-        id="dcgm-ecc",
-        needles=("double-bit ECC error",),
-        regex=regex(r"Detected (?P<count>[1-9]\d*) volatile double-bit ECC error"),
-        read=_read_dcgm_ecc,
-        examples=(
-            "GPU 3 Detected 2 volatile double-bit ECC error(s) in GPU 3. Drain the GPU and reset it or reboot the node.",
-        ),
-        near=("Detected 0 volatile double-bit ECC errors",),
-        source="NVIDIA/DCGM, dcgm_errors.h",
-    ),
-    Pattern(
-        id="dcgm-other",
-        needles=(
-            "PCIe replays per minute for GPU",
-            "is running at PCI link ",
-            "Bandwidth of GPU ",
-            "host-side PCIe replay violation",
-            "A memory mismatch was detected on GPU",
-            "faulty memory elements on GPU",
-        ),
-        regex=regex(
-            r"(?P<said>Detected more than \d+ PCIe replays per minute for GPU \d+|GPU \d+ is running at PCI link (?:generation|width) \w+, which is below"
-            r"|Bandwidth of GPU \d+ in direction \w+ of [\d.]+ did not exceed|GPU \d+ host-side PCIe replay violation"
-            r"|A memory mismatch was detected on GPU \d+|Found [1-9]\d* faulty memory elements on GPU \d+)"
-        ),
-        read=_read_dcgm_other,
-        examples=(
-            "Detected more than 8 PCIe replays per minute for GPU 2 : 41 Reconnect PCIe card.",
-            "GPU 5 is running at PCI link width 4X, which is below the minimum allowed link generation of 16 (parameter 'pcie.min_width')",
-            "Found 3 faulty memory elements on GPU 1",
-        ),
-        near=("Found 0 faulty memory elements on GPU 1", "Bandwidth of GPU links is shared"),
-        source="NVIDIA/DCGM, dcgm_errors.h",
-    ),
-    Pattern(
-        id="dcgm-nvlink-down",
-        needles=("is currently down",),
-        regex=regex(r"(?P<said>GPU \d+'s NvLink link \d+ is currently down)"),
-        read=_read_dcgm_other,
-        examples=(
-            "Detected NVLink error: GPU 1's NvLink link 7 is currently down Run a field diagnostic on the GPU.",
-        ),
-        near=("The page is currently down",),
-        source="NVIDIA/DCGM, dcgm_errors.h",
-    ),
-    Pattern(
         id="nvml-wait-failed",
         needles=("waiting for event: ",),
         regex=regex(r"Error waiting for event: (?P<name>ERROR_UNKNOWN|Unknown Error)"),
@@ -429,19 +360,6 @@ PATTERNS: tuple[Pattern, ...] = (
         examples=("Error waiting for event: ERROR_UNKNOWN; Marking all devices as unhealthy",),
         near=("Error waiting for event: ERROR_TIMEOUT",),
         source="NVIDIA/k8s-device-plugin, health.go",
-    ),
-    Pattern(
-        id="dcgm-thermal",
-        needles=("due to thermal violation",),
-        regex=regex(
-            r"[Dd]etected (?:clocks? (?:event|throttling)|throttling) due to thermal violation in GPU (?P<index>\d+)"
-        ),
-        read=_read_dcgm_thermal,
-        examples=(
-            "[[Health]] Detected a WARNING in health system Thermal: 'Detected clocks event due to thermal violation in GPU 1. Verify that the cooling on this machine is functional'",
-        ),
-        near=("a throttle due to thermal violation",),
-        source="NVIDIA/DCGM, dcgm_errors.h",
     ),
     Pattern(
         id="power-cap",
@@ -473,4 +391,4 @@ PATTERNS: tuple[Pattern, ...] = (
     ),
 )
 
-FAMILY = Family("nvidia_other", PATTERNS)
+FAMILY = Family("nvidia_other", (*PATTERNS, *dcgm.PATTERNS))

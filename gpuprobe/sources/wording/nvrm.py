@@ -1,7 +1,8 @@
 """NVIDIA's kernel driver (`NVRM:`): a GPU gone, not coming up, or the driver not fit to be used.
 
-Lines of Xids are in `nvrm_xid`, of the GPU's firmware in `nvrm_gsp`, of a driver that does not
-come up in `nvrm_init`; this module has what is said about a loss and joins them.
+Lines of Xids are in `nvrm_xid`, as agents repeat them in `xid_agents`, of the GPU's firmware in
+`nvrm_gsp`, of a driver that does not come up in `nvrm_init`; this module has what is said about a
+loss and joins them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from gpuprobe.events import (
 )
 from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Window
-from gpuprobe.sources.wording import nvrm_gsp, nvrm_init, nvrm_xid
+from gpuprobe.sources.wording import nvrm_gsp, nvrm_init, nvrm_xid, xid_agents
 from gpuprobe.sources.wording.base import Family, Pattern, Reading
 from gpuprobe.sources.wording.shapes import BDF, SLOT, UUID
 
@@ -251,4 +252,13 @@ _LOSS: tuple[Pattern, ...] = (
     ),
 )
 
-FAMILY = Family("nvrm", (*nvrm_xid.PATTERNS, *_LOSS, *nvrm_gsp.PATTERNS, *nvrm_init.PATTERNS))
+FAMILY = Family(
+    "nvrm",
+    (
+        *nvrm_xid.PATTERNS,
+        *xid_agents.PATTERNS,
+        *_LOSS,
+        *nvrm_gsp.PATTERNS,
+        *nvrm_init.PATTERNS,
+    ),
+)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from gpuprobe.events import (
     AdapterInitFailed,
+    DeviceIdentified,
     DriverUnusable,
     GpuLostReported,
     SystemDescribed,
@@ -72,6 +73,12 @@ def _read_rm_init(match: re.Match[str], window: Window) -> Reading:
 
 def _read_rm_init_old(match: re.Match[str], window: Window) -> Reading:
     return AdapterInitFailed(**window.base(match["bdf"]))
+
+
+def _read_probe_error(match: re.Match[str], window: Window) -> Reading:
+    """The driver binds nothing but GPUs, so the device is one even if it stays without a driver."""
+    device = window.base(match["bdf"] or match["old"])
+    return [DeviceIdentified(**device, is_gpu=True), DriverUnusable(**device, what="probe-failed")]
 
 
 def _read_bar(match: re.Match[str], window: Window) -> Reading:
@@ -177,9 +184,7 @@ PATTERNS: tuple[Pattern, ...] = (
         regex=regex(
             rf"nvidia (?P<bdf>{BDF}): probe with driver nvidia failed|nvidia: probe of (?P<old>{BDF}) failed"
         ),
-        read=lambda match, window: DriverUnusable(
-            **window.base(match["bdf"] or match["old"]), what="probe-failed"
-        ),
+        read=_read_probe_error,
         examples=(
             "nvidia 0000:65:00.0: probe with driver nvidia failed with error -1",
             "nvidia: probe of 0000:65:00.0 failed with error -1",

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 from gpuprobe.events import (
     AerReported,
+    BridgeLinked,
     DeviceIdentified,
     GpuHung,
     GpuLostReported,
@@ -21,6 +23,7 @@ from gpuprobe.events import (
     LossHinted,
     OtherFailed,
     SystemDescribed,
+    UncleanEndFound,
 )
 from gpuprobe.identity import PciAddress
 from gpuprobe.lazy_regex import regex
@@ -37,20 +40,54 @@ def _hung(
     return read
 
 
+def _read_display(match: re.Match[str], window: Window) -> Reading:
+    """Windows reset a display driver."""
+    driver = "amdgpu" if match["driver"].startswith(("amd", "ati")) else "nvlddmkm"
+    return GpuHung(driver=driver, what="tdr", recovered=True, **window.base())
+
+
+_OFF_THE_BUS = regex(r"fallen off the bus|GPU is lost")
+
+
 def _read_event(match: re.Match[str], window: Window) -> Reading:
     """An nvlddmkm event; when its data says that the GPU is off the bus, that is what counts."""
-    near = " ".join((window.text, *(record.message for record in window.after(8))))
-    if re.search(r"fallen off the bus|GPU is lost", near):
+    if _OFF_THE_BUS.search(window.text):
         return GpuLostReported(by="driver", **window.base())
+    for place, record in enumerate(window.after(14), start=window.index + 1):
+        if re.match(r"\s*(?:(?:Log Name|Source|Provider ?Name)\s*:|</?Event\b)", record.message):
+            break  # another event
+        if _OFF_THE_BUS.search(record.message):
+            said = replace(window, index=place, text=record.message)
+            return GpuLostReported(by="driver", **said.base())
     return GpuHung(driver="nvlddmkm", what="tdr", **window.base())
+
+
+_NUMBER = regex(
+    r"\s*(?:\S{0,20}[- ]?I[dD]\b\D{0,20}[:：]\s*(?:13|14|153)\s*$|<EventID\b[^>]{0,40}>(?:13|14|153)</EventID>)"
+)
+"""The number of an event of nvlddmkm that tells of a fault, on a line of its own."""
 
 
 def _read_source(match: re.Match[str], window: Window) -> Reading:
     """An event copied as text: its number stands some lines beside its source."""
     near = (*window.before(4), *window.after(4))
-    if not any(re.match(r"\s*(?:Event ?)?I[dD]\s*:\s*(?:13|14|153)\s*$", r.message) for r in near):
+    if not any(_NUMBER.match(record.message) for record in near):
         return None
+    if any(re.search(r"\bID\b.{1,60}nvlddmkm", record.message) for record in window.after(14)):
+        return None  # its description, which the pattern above reads
     return _read_event(match, window)
+
+
+def _read_kernel_power(match: re.Match[str], window: Window) -> Reading:
+    """Kernel-Power 41 in any language; the English description is read by the family of boots."""
+    near = [record.message for record in (*window.before(4), *window.after(14))]
+    if any("without cleanly shutting down" in text for text in near):
+        return None
+    if match["row"] or any(
+        re.search(r"[:：]\s*41\s*$|<EventID\b[^>]{0,40}>41<", text) for text in near
+    ):
+        return UncleanEndFound(what="reset-reason", detail="Kernel-Power 41", **window.base())
+    return None
 
 
 def _read_dxg(match: re.Match[str], window: Window) -> Reading:
@@ -62,7 +99,8 @@ def _read_whea(match: re.Match[str], window: Window) -> Reading:
     near = [record.message for record in window.before(12)][::-1]
     text = "\n".join((*near, window.text, *(record.message for record in window.after(12))))
     place = re.search(
-        r"Bus:Device:Function: 0x([0-9A-Fa-f]{1,2}):0x([0-9A-Fa-f]{1,2}):0x([0-7])", text
+        r"(?<!Secondary )Bus:Device:Function: 0x([0-9A-Fa-f]{1,2}):0x([0-9A-Fa-f]{1,2}):0x([0-7])",
+        text,
     )
     if place is None:
         return None
@@ -75,6 +113,18 @@ def _read_whea(match: re.Match[str], window: Window) -> Reading:
     vendor = re.search(r"Primary Device Name:\s*PCI\\VEN_(10DE|1002)", text, re.IGNORECASE)
     if vendor and match["what"] in ("Endpoint", "Legacy Endpoint"):
         return (DeviceIdentified(is_gpu=True, **window.base(device)), report)
+    below = re.search(
+        r"Secondary Bus:Device:Function: 0x([0-9A-Fa-f]{1,2}):0x([0-9A-Fa-f]{1,2}):0x([0-7])", text
+    )
+    if below and re.search(r"Secondary Device Name:\s*PCI\\VEN_(?:10DE|1002)", text, re.IGNORECASE):
+        gpu = PciAddress(
+            0, int(below[1], 16), int(below[2], 16), int(below[3]), domain_assumed=True
+        )
+        return (
+            DeviceIdentified(is_gpu=True, **window.base(gpu)),
+            BridgeLinked(parent=device, **window.base(gpu)),
+            report,
+        )
     return report
 
 
@@ -104,12 +154,16 @@ FAMILY = Family(
                 r"(?:The description for )?[Ee]vent ID \(? ?(?:0|13|14|153) ?\)? (?:from|in|\()\s?(?:source|Source)?[ (]{0,3}nvlddmkm"
                 r"|nvlddmkm\W{1,12}(?:[Ee]vent(?: ID)?|ID)?\W{0,6}(?:13|14|153)\b"
                 r"|[Ee]vent(?: ID)?\W{0,3}(?:0|13|14|153)\W{1,12}nvlddmkm"
+                r"|(?:Ereignis-ID|ID d.événement|identificador de evento|ID evento|ID do evento|идентификатор\w* события)\W{1,3}(?:0|13|14|153)\b[^\n]{1,40}nvlddmkm"
+                r"|[^\n]{0,20}nvlddmkm[^\n]{1,12}(?:事件|イベント) ?ID ?(?:0|13|14|153)\b[^\n]{0,200}"
             ),
             read=_read_event,
             examples=(
                 "The description for Event ID 14 from source nvlddmkm cannot be found. Either the component that raises this event is not installed",
                 "The description for Event ID ( 13 ) in Source ( nvlddmkm ) cannot be found.",
                 "Error 3/2/2026 8:15:22 PM nvlddmkm 153 None",
+                'Die Beschreibung für die Ereignis-ID "153" aus der Quelle "nvlddmkm" wurde nicht gefunden.',
+                "无法找到来自源 nvlddmkm 的事件 ID 14 的描述。",
             ),
             near=("nvlddmkm.sys 32.0.15.6094 loaded",),
             source="System event log",
@@ -117,9 +171,12 @@ FAMILY = Family(
         Pattern(
             id="nvlddmkm-source",
             needles=("nvlddmkm",),
-            regex=regex(r"\A\s*(?:Source|Provider ?Name|Source ?Name)\s*:\s*nvlddmkm\s*\Z"),
+            regex=regex(r"\A\s*(?:Source|Provider ?Name|Source ?Name|Quelle|Origen|Origine|Origem|Fonte|Bron|Источник|来源|來源|ソース|원본)\s*[:：]\s*nvlddmkm\s*\Z|\A\s*<Provider Name=['\"]nvlddmkm['\"]"),
             read=_read_source,
-            examples=("Source:        nvlddmkm\nEvent ID:      14\nLevel:         Error",),
+            examples=(
+                "Source:        nvlddmkm\nEvent ID:      14\nLevel:         Error",
+                "    <Provider Name='nvlddmkm' />\n    <EventID Qualifiers='0'>153</EventID>",
+            ),
             near=("Source:        nvlddmkm\nEvent ID:      1\nLevel:         Information",),
             source="System event log, copied as text",
         ),
@@ -127,11 +184,14 @@ FAMILY = Family(
             id="nvlddmkm-device",
             needles=("Error occurred on GPUID", "CMDre ", "Resetting TDR occurred on GPUID", "Reset TDR occurred"),
             regex=regex(
-                r"(?:Error|Resetting TDR|Reset TDR|Restarting TDR) occurred on GPUID: ?[0-9a-fA-F]+|\bCMDre [0-9a-f]{8} [0-9a-f]{8}"
+                r"(?:Error|Resetting TDR|Reset TDR|Restarting TDR) occurred on GPUID: ?[0-9a-fA-F]+|(?<!, )\bCMDre [0-9a-f]{8} [0-9a-f]{8}"
             ),
             read=_hung("nvlddmkm", "tdr"),
             examples=("Error occurred on GPUID: 2100", "CMDre 00000000 00000210 ffffffff 00000007 00000000"),
-            near=("Error occurred on line 2100",),
+            near=(
+                "Error occurred on line 2100",
+                "NVRM: Xid (PCI:0000:65:00): 56, pid=811, name=Xorg, CMDre 00000000 00000080 00000001 00000005",
+            ),
             source="nvlddmkm's event data",
         ),
         Pattern(
@@ -140,15 +200,44 @@ FAMILY = Family(
             regex=regex(
                 r"[Dd]isplay driver (?P<driver>\w+) stopped responding and has (?P<ok>successfully )?recovered"
             ),
-            read=lambda match, window: GpuHung(
-                driver="amdgpu" if match["driver"].startswith(("amd", "ati")) else "nvlddmkm",
-                what="tdr",
-                recovered=True,
-                **window.base(),
-            ),
+            read=_read_display,
             examples=("Display driver nvlddmkm stopped responding and has successfully recovered.",),
             near=("The service stopped responding and has been closed",),
             source="Event 4101",
+        ),
+        Pattern(
+            id="display-4101-translated",
+            needles=("nvlddmkm", "amdkmdag", "amdwddmg", "atikmdag"),
+            regex=regex(
+                r"[^\n]{0,40}\b(?P<driver>nvlddmkm|amdkmdag|amdwddmg|atikmdag)\b[\"“”»']? ?(?:reagiert nicht mehr|ne répond(?:ait)? (?:plus|pas)|dejó de responder|ha smesso di rispondere|parou de responder|reageert niet meer|slutade svara"
+                r"|перестал отвечать|przestał odpowiadać|已停止响应|已停止回應|が応答を停止|디스플레이 드라이버가 응답을 중지)[^\n]{0,120}"
+            ),
+            read=_read_display,
+            examples=(
+                'Der Anzeigetreiber "nvlddmkm" reagiert nicht mehr und wurde wiederhergestellt.',
+                "Le pilote d’affichage nvlddmkm ne répondait plus et a été récupéré avec succès.",
+                "显示器驱动程序 nvlddmkm 已停止响应，并且已成功恢复。",
+                "Видеодрайвер amdwddmg перестал отвечать и был успешно восстановлен.",
+            ),
+            near=("Der Treiber nvlddmkm wurde geladen.",),
+            source="Event 4101 in other languages",
+        ),
+        Pattern(
+            id="kernel-power-41",
+            needles=("Kernel-Power",),
+            regex=regex(
+                r"\A\s*[^\s:：]{1,16}(?: ?[^\s:：]{1,10})?\s*[:：]\s*(?:Microsoft-Windows-)?Kernel-Power\s*\Z|\A\s*<Provider Name=['\"]Microsoft-Windows-Kernel-Power['\"]|\bKernel-Power(?:\s{1,8}|['\"][^\n]{0,100}<EventID>)(?P<row>41)(?:\s{1,8}\(63\)|</EventID>)"
+            ),
+            read=_read_kernel_power,
+            examples=(
+                "Quelle:        Microsoft-Windows-Kernel-Power\nDatum:         12.11.2025 20:44:10\nEreignis-ID:   41",
+                "Critical\t11/21/2025 8:44:10 PM\tKernel-Power\t41\t(63)",
+                "<Event><System><Provider Name='Microsoft-Windows-Kernel-Power' Guid='{331c3b3a}'/><EventID>41</EventID>",
+            ),
+            near=(
+                "Quelle:        Microsoft-Windows-Kernel-Power\nDatum:         12.11.2025 20:44:10\nEreignis-ID:   105",
+            ),
+            source="System event log, Kernel-Power 41",
         ),
         Pattern(
             id="tdr-bugcheck",

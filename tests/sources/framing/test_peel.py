@@ -332,6 +332,60 @@ def test_messages_glued_together_are_cut_apart():
     assert len(second.stamps) == 2
 
 
+@pytest.mark.parametrize(
+    "stamps",
+    [
+        ("[ 5512.118379] ", "[ 5512.118390] "),
+        ("[Wed Jul  1 06:16:59 2026] ", "[Wed Jul  1 06:17:00 2026] "),
+        ("Sep  2 07:44:58 ox kernel: ", "Sep  2 07:44:59 ox kernel: [   98.037735] "),
+        ("2026-09-02T07:44:58+02:00 ox kernel: ", "2026-09-02T07:44:59+02:00 ox kernel: "),
+    ],
+    ids=["monotonic", "ctime", "syslog", "iso"],
+)
+def test_a_log_that_lost_its_line_ends_is_cut_into_its_lines(stamps):
+    """A paragraph with two kernel prefixes is a log whose line ends a forum ate."""
+    first, second = stamps
+    said = f"The card died: {first}{M} {second}nvidia 0000:2b:00.0: gone Any idea?"
+    words, xid, last = peel(4, said)
+
+    assert (words.message, words.kernel) == ("The card died:", False)
+    assert (xid.message, xid.kernel, xid.line) == (M, True, 4)
+    assert [stamp.raw for stamp in xid.stamps] == [first.removesuffix("ox kernel: ").strip()]
+    assert last.message == "nvidia 0000:2b:00.0: gone Any idea?"
+
+
+def test_a_line_that_goes_on_with_the_next_one_is_cut():
+    """Behind a kernel prefix one more prefix is enough, and its stamp is its own."""
+    first, second = peel(1, f"[    1.000001] NVRM: GPU at PCI:0000:2b:00: GPU-1 [    9.000001] {M}")
+
+    assert (first.message, second.message) == ("NVRM: GPU at PCI:0000:2b:00: GPU-1", M)
+    assert [r.stamps[-1].monotonic_s for r in (first, second)] == [1.000001, 9.000001]
+
+
+def test_a_sentence_that_quotes_one_line_stays_whole():
+    (record,) = peel(1, f"Somebody saw Sep  2 07:44:58 ox kernel: {M} last week")
+
+    assert not record.framed
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "INFO 10-02 07:44:31 [logger.py:43] Received request c-1: prompt: '{}', params: n=1",
+        '{{"messages":[{{"role":"user","content":"{}"}}]}}',
+        '{{"role":"assistant","content":"{}"}}',
+        "[2026-09-01 05:21:24] Receive: obj=GenerateReqInput(text='{}', input_ids=None)",
+        'level=DEBUG msg="chat request" prompt="<|start|>user<|message|>{}<|end|>"',
+    ],
+    ids=["vllm", "openai", "answer", "sglang", "ollama"],
+)
+def test_a_kernel_line_in_a_prompt_is_no_kernel_line(asked):
+    """Somebody asks a model about his log; the engine's log repeats the question."""
+    records = peel(1, asked.format(f"[   98.037735] {M} [   98.037799] {M}"))
+
+    assert [False] * len(records) == [record.kernel for record in records]
+
+
 @pytest.mark.parametrize("line", [
     unit * (65_536 // len(unit)) for unit in
     ("a", " ", "-", "[", "[ ", "<", "<font ", "{", '"', "1", "1:", "a-1", "a.", "Sep ", ": ", "\\", "(a ", "\x1b[", "\x1b]", "log", "&", "2026-09-02T", '[a b="', "| ", "> ", "- ", "[1.000000]")
@@ -379,6 +433,30 @@ def test_xorg_log_is_not_the_kernel():
     assert not record.kernel
 
 
+def test_a_store_s_answer_holds_lines_with_their_times():
+    """Loki's query API: one object, a line for each value, behind nanoseconds."""
+    answer = {"status": "success", "data": {"resultType": "streams", "result": [
+        {"stream": {"host": "ox"}, "values": [["1769090913214000000", f"[   98.037735] {M}"], ["1769090914000000000", "quiet"]]},
+    ]}}  # fmt: skip
+
+    first, second = peel(3, json.dumps(answer))
+
+    assert (first.message, first.kernel, first.line) == (M, True, 3)
+    assert first.stamps[0].raw == "2026-01-22T14:08:33.214000000Z"
+    assert (second.message, second.framed) == ("quiet", True)
+
+
+def test_a_member_that_a_tool_printed_on_a_line_of_its_own_holds_a_line():
+    """`aws logs get-log-events` prints its events over several lines."""
+    (record,) = peel(
+        5, '            "message": ' + json.dumps(f"Sep  2 07:44:58 ox kernel: {M}") + ","
+    )
+    (bare,) = peel(5, '            "message": ' + json.dumps(M) + ",")
+
+    assert (record.message, record.host, record.framing) == (M, "ox", "journal-short")
+    assert (bare.message, bare.framed) == (M, False)
+
+
 PREFIXES = [row[0] for row in KERNEL] + [row[0] for row in PROGRAM]
 
 
@@ -399,7 +477,7 @@ def test_text_is_never_lost(prefixes, tail):
 
 @settings(max_examples=60, deadline=None)
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-                    lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from([*JOURNAL, "log", "time", "ts", "msg", "level", "stream", "fields"]), inner)))  # fmt: skip
+                    lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from([*JOURNAL, "log", "time", "ts", "msg", "level", "stream", "fields", "events", "timestamp", "streams", "values"]), inner)))  # fmt: skip
 def test_any_json_is_survived(value):
     """No JSON value, whatever its fields hold, raises."""
     assert peel(1, json.dumps(value))

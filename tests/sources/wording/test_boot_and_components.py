@@ -10,6 +10,7 @@ from gpuprobe.events import (
     BootStarted,
     Event,
     GpuLostReported,
+    GpuMemoryCounted,
     HostFaulted,
     LossHinted,
     NvmlReturned,
@@ -47,6 +48,23 @@ def test_sxid_severity_only_where_a_line_says_it(
     assert isinstance(event, SxidReported)
     assert (22013, fatal, link) == (event.code, event.fatal, event.link)
     assert event.device == PciAddress.parse("0000:86:00.0")
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "count"),
+    [
+        ("Detected 2 volatile double-bit ECC error(s) in GPU 3.", "uncorrectable", 2),
+        ("GPU 3 had uncorrectable memory errors and row remapping failed.", "remap-failed", 1),
+        ("GPU 3 had memory errors and row remappings are pending", "remap-pending", 1),
+        ("A pending retired page has been detected in GPU 3.", "remap-pending", 1),
+    ],
+)
+def test_dcgm_on_memory(text: str, what: str, count: int) -> None:
+    """A health check's row counts like what nvidia-smi prints of the same."""
+    event = one(nvidia_other, text)
+
+    assert isinstance(event, GpuMemoryCounted)
+    assert (what, count) == (event.what, event.value)
 
 
 def test_drm_gpu_id_is_an_address() -> None:

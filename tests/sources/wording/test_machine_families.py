@@ -6,6 +6,7 @@ import pytest
 from _windows import reads, windows
 
 from gpuprobe.sources.wording.base import Family, Pattern
+from gpuprobe.sources.wording.bmc import FAMILY as BMC
 from gpuprobe.sources.wording.host import FAMILY as HOST
 from gpuprobe.sources.wording.nvidia_smi import FAMILY as NVIDIA_SMI
 from gpuprobe.sources.wording.other_gpus import FAMILY as OTHER_GPUS
@@ -14,7 +15,16 @@ from gpuprobe.sources.wording.smi_report import FAMILY as SMI_REPORT
 from gpuprobe.sources.wording.smi_table import FAMILY as SMI_TABLE
 from gpuprobe.sources.wording.windows import FAMILY as WINDOWS
 
-FAMILIES: tuple[Family, ...] = (NVIDIA_SMI, SMI_REPORT, SMI_TABLE, OTHER_GPUS, WINDOWS, HOST, PROSE)
+FAMILIES: tuple[Family, ...] = (
+    NVIDIA_SMI,
+    SMI_REPORT,
+    SMI_TABLE,
+    OTHER_GPUS,
+    WINDOWS,
+    HOST,
+    BMC,
+    PROSE,
+)
 PATTERNS = [pattern for family in FAMILIES for pattern in family.patterns]
 
 

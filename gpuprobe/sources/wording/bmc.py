@@ -1,0 +1,140 @@
+"""What a board's controller (BMC, iDRAC, iLO) logs of PCIe errors and of the host's end.
+
+It names a slot or an address and never what sits there, so by itself no line is about a GPU.
+
+Source: IPMI 2.0, table 42-3 (sensor types 13h Critical Interrupt, 23h Watchdog 2), as `ipmitool
+sel list` and `elist` print them; Dell iDRAC messages PCI1318, PCI1320, PCI1322, PCI1360; HPE iLO's
+Integrated Management Log.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from gpuprobe.events import AerReported, UncleanEndFound
+from gpuprobe.identity import PciAddress
+from gpuprobe.lazy_regex import regex
+from gpuprobe.sources.record import Window
+from gpuprobe.sources.wording.base import Family, Pattern, Reading
+
+CONTROLLER = "bmc"
+"""The driver's name in an `AerReported` that a board's controller wrote."""
+
+_Severity = Literal["correctable", "non-fatal", "fatal"]
+
+
+def _severity(words: str) -> _Severity:
+    words = words.lower()
+    if "fatal" in words and "non-fatal" not in words:
+        return "fatal"
+    return "correctable" if re.search(r"\bcorrect", words) else "non-fatal"
+
+
+def _report(window: Window, severity: _Severity, device: PciAddress | None = None) -> AerReported:
+    return AerReported(
+        **window.base(device), severity=severity, driver=CONTROLLER, firmware_first=True
+    )
+
+
+def _read_sel(match: re.Match[str], window: Window) -> Reading:
+    return _report(window, _severity(match["what"]))
+
+
+def _read_idrac(match: re.Match[str], window: Window) -> Reading:
+    device = None
+    if match["bus"]:
+        # iDRAC writes these numbers in decimal.
+        numbers = int(match["bus"]), int(match["device"]), int(match["function"])
+        if numbers[0] > 255 or numbers[1] > 31 or numbers[2] > 7:
+            return None
+        device = PciAddress(0, *numbers, domain_assumed=True)
+    return _report(window, _severity(match["what"]), device)
+
+
+def _read_ilo(match: re.Match[str], window: Window) -> Reading:
+    domain = int(match["segment"] or "0", 16)
+    device = PciAddress(
+        domain,
+        int(match["bus"], 16),
+        int(match["device"], 16),
+        int(match["function"], 16),
+        domain_assumed=match["segment"] is None,
+    )
+    return _report(window, _severity(match["what"]), device)
+
+
+def _read_watchdog(match: re.Match[str], window: Window) -> Reading:
+    return UncleanEndFound(**window.base(), what="bmc", detail=match["what"])
+
+
+FAMILY = Family(
+    "bmc",
+    (
+        Pattern(
+            id="bmc-critical-interrupt",
+            needles=("Critical Interrupt",),
+            regex=regex(
+                r"[|,] ?Critical Interrupt\b[^|,]{0,60}[|,] *(?P<what>Bus Fatal Error|Bus Uncorrectable error|Bus Correctable error|PCI [SP]ERR|Fatal NMI)\b[^|]{0,60}?(?:[|-] *Assert|$)",
+                re.IGNORECASE,
+            ),
+            read=_read_sel,
+            examples=(
+                "   2 | 03/03/2026 | 03:14:02 | Critical Interrupt #0x79 | Bus Fatal Error | Asserted",
+                "  1c | 03/03/2026 | 03:14:02 | Critical Interrupt PCIe Fatal Err | PCI SERR | Asserted",
+                "   3 | 03/03/2026 | 03:14:02 | Critical Interrupt #0x18 | Bus Correctable error | Asserted",
+                "13,2026/03/03 03:14:02,Unknown #0xff,Critical Interrupt,Bus Fatal Error - Asserted",
+            ),
+            near=(
+                "   2 | 03/03/2026 | 03:16:02 | Critical Interrupt #0x79 | Bus Fatal Error | Deasserted",
+                "   2 | 03/03/2026 | 03:16:02 | Critical Interrupt #0x05 | Front Panel NMI/Diagnostic Interrupt | Asserted",
+            ),
+            source="IPMI 2.0, ipmitool",
+        ),
+        Pattern(
+            id="bmc-idrac-pcie",
+            needles=("error was detected on a component at",),
+            regex=regex(
+                r"\bAn? (?P<what>(?:bus )?(?:fatal|non-fatal|uncorrectable|correctable)(?: error)?)(?: bus)?(?: error)? was detected on a component at (?:bus (?P<bus>\d{1,3}) device (?P<device>\d{1,2}) function (?P<function>\d{1,2})|slot \S{1,8})"
+            ),
+            read=_read_idrac,
+            examples=(
+                "Description: A bus fatal error was detected on a component at bus 65 device 0 function 0.",
+                "PCI1318 A fatal error was detected on a component at bus 23 device 0 function 0.",
+                "Message = A bus fatal error was detected on a component at slot 6.",
+            ),
+            near=("A problem was detected on a component at the plant",),
+            source="Dell, PowerEdge event and error messages, PCI1318, PCI1320, PCI1322, PCI1360",
+        ),
+        Pattern(
+            id="bmc-ilo-pcie",
+            needles=("PCI Express Error",),
+            regex=regex(
+                r"(?P<what>Uncorrectable|Correctable|Fatal|Non-Fatal) PCI Express Error\b[^\n]{0,60}\((?:[^()\n]{0,40}, )?(?:Segment 0x(?P<segment>[0-9A-Fa-f]{1,4}), )?Bus (?:0x)?(?P<bus>[0-9A-Fa-f]{1,2}), Device (?:0x)?(?P<device>[01]?[0-9A-Fa-f]), Function (?:0x)?(?P<function>[0-7])"
+            ),
+            read=_read_ilo,
+            examples=(
+                "Uncorrectable PCI Express Error Detected. Slot 2 (Segment 0x0, Bus 0x86, Device 0x0, Function 0x0). Uncorrectable Error Status: 0x00004000",
+                "Uncorrectable PCI Express Error (Slot 4, Bus 0, Device 3, Function 0, Error status 0x00000000)",
+            ),
+            near=("No PCI Express Error was found (Bus 0)",),
+            source="HPE, iLO Integrated Management Log messages",
+        ),
+        Pattern(
+            id="bmc-watchdog",
+            needles=("| Watchdog",),
+            regex=regex(
+                r"\| Watchdog ?2? [^|]{0,60}\| *(?P<what>Hard reset|Power cycle|Power down)\b(?! *\| *Deasserted)",
+                re.IGNORECASE,
+            ),
+            read=_read_watchdog,
+            examples=(
+                "   9 | 03/03/2026 | 03:20:02 | Watchdog2 #0xca | Hard reset | Asserted",
+                "   9 | 03/03/2026 | 03:20:02 | Watchdog 2 IPMI Watchdog | Power cycle () | Asserted",
+            ),
+            near=("   9 | 03/03/2026 | 03:20:02 | Watchdog2 #0xca | Timer expired () | Asserted",),
+            source="IPMI 2.0, ipmitool",
+        ),
+    ),
+)  # fmt: skip
+"""Entries of a board's own event log."""

@@ -1,0 +1,159 @@
+"""What DCGM's health checks, its diagnostics and nv-hostengine say of a GPU or an NVSwitch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from gpuprobe.events import (
+    GpuLostReported,
+    GpuMemoryCounted,
+    OtherFailed,
+    SxidReported,
+    ThermalReported,
+)
+from gpuprobe.lazy_regex import regex
+from gpuprobe.sources.record import Window
+from gpuprobe.sources.wording.base import Pattern, Reading
+
+_ERRORS = "NVIDIA/DCGM, dcgm_errors.h"
+
+
+def _read_lost(match: re.Match[str], window: Window) -> Reading:
+    return GpuLostReported(**window.base(), by="nvml")
+
+
+def _memory(what: str) -> Callable[[re.Match[str], Window], Reading]:
+    def read(match: re.Match[str], window: Window) -> Reading:
+        count = match.groupdict().get("count")
+        return GpuMemoryCounted(**window.base(), what=what, value=int(count or 1))
+
+    return read
+
+
+def _read_sxid(match: re.Match[str], window: Window) -> Reading:
+    return SxidReported(**window.base(), code=int(match["code"]), fatal=True)
+
+
+def _read_other(match: re.Match[str], window: Window) -> Reading:
+    return OtherFailed(**window.base(), what=match["said"], where="dcgm")
+
+
+def _read_thermal(match: re.Match[str], window: Window) -> Reading:
+    return ThermalReported(**window.base(), what="slowdown")
+
+
+PATTERNS: tuple[Pattern, ...] = (
+    Pattern(
+        id="dcgm-lost",
+        needles=("DCGM_ST_GPU_IS_LOST",),
+        regex=regex(r"DCGM_ST_GPU_IS_LOST"),
+        read=_read_lost,
+        examples=("[ERROR] GetLatestSample returned DCGM_ST_GPU_IS_LOST",),
+        near=("DCGM_ST_OK",),
+        source="NVIDIA/DCGM, dcgm_structs.h",
+    ),
+    Pattern(
+        id="dcgm-ecc",
+        needles=("double-bit ECC error",),
+        regex=regex(r"Detected (?P<count>[1-9]\d*) volatile double-bit ECC error"),
+        read=_memory("uncorrectable"),
+        examples=(
+            "GPU 3 Detected 2 volatile double-bit ECC error(s) in GPU 3. Drain the GPU and reset it or reboot the node.",
+        ),
+        near=("Detected 0 volatile double-bit ECC errors",),
+        source=_ERRORS,
+    ),
+    Pattern(
+        id="dcgm-remap-failed",
+        needles=("row remapping failed",),
+        regex=regex(r"GPU \d+ had uncorrectable memory errors and row remapping failed"),
+        read=_memory("remap-failed"),
+        examples=("GPU 3 had uncorrectable memory errors and row remapping failed.",),
+        near=("had uncorrectable memory errors and row remapping failed in 2023",),
+        source=_ERRORS,
+    ),
+    Pattern(
+        id="dcgm-remap-pending",
+        needles=("row remappings are pending", "pending retired page", "together with a DBE"),
+        regex=regex(
+            r"GPU \d+ had memory errors and row remappings are pending|A pending retired page has been detected in GPU \d+"
+            r"|Pending page retirements together with a DBE were detected on GPU \d+"
+        ),
+        read=_memory("remap-pending"),
+        examples=(
+            "GPU 3 had memory errors and row remappings are pending Verify there are no memory errors.",
+            "A pending retired page has been detected in GPU 3.",
+            "Pending page retirements together with a DBE were detected on GPU 3.",
+        ),
+        near=("No pending retired page has been detected", "row remappings are pending in none"),
+        source=_ERRORS,
+    ),
+    Pattern(
+        id="dcgm-sxid",
+        needles=("fatal NvSwitch SXID", "SXID Fatal Error Code "),
+        regex=regex(
+            r"(?:Detected fatal NvSwitch SXID|SXID Fatal Error Code) (?P<code>\d{4,5})(?!\d)"
+        ),
+        read=_read_sxid,
+        examples=("Detected fatal NvSwitch SXID 20034", "SXID Fatal Error Code 20034"),
+        near=("Detected fatal NvSwitch SXID count: none",),
+        source="NVIDIA/DCGM, dcgm_errors.h; aws/eks-node-monitoring-agent, dcgm_watchfield.go",
+    ),
+    Pattern(
+        id="dcgm-other",
+        needles=(
+            "PCIe replays per minute for GPU", "is running at PCI link ", "Bandwidth of GPU ", "host-side PCIe replay violation",
+            "A memory mismatch was detected on GPU", "faulty memory elements on GPU", "fatal errors on NvSwitch ", "NVLink (should be 0)",
+        ),
+        regex=regex(
+            r"(?P<said>Detected more than \d+ PCIe replays per minute for GPU \d+|GPU \d+ is running at PCI link (?:generation|width) \w+, which is below"
+            r"|Bandwidth of GPU \d+ in direction \w+ of [\d.]+ did not exceed|GPU \d+ host-side PCIe replay violation"
+            r"|A memory mismatch was detected on GPU \d+|Found [1-9]\d* faulty memory elements on GPU \d+"
+            r"|Detected fatal errors on NvSwitch \d+ link \d+|Detected [1-9]\d* \S+ NvLink errors on GPU \d+'s NVLink \(should be 0\))"
+        ),
+        read=_read_other,
+        examples=(
+            "Detected more than 8 PCIe replays per minute for GPU 2 : 41 Reconnect PCIe card.",
+            "GPU 5 is running at PCI link width 4X, which is below the minimum allowed link generation of 16 (parameter 'pcie.min_width')",
+            "Found 3 faulty memory elements on GPU 1",
+            "Detected fatal errors on NvSwitch 2 link 30",
+            "Detected 4 nvlink_replay_error_count_l0 NvLink errors on GPU 3's NVLink (should be 0)",
+        ),
+        near=(
+            "Found 0 faulty memory elements on GPU 1", "Bandwidth of GPU links is shared",
+            "Detected nonfatal errors on NvSwitch 2 link 30", "Detected 0 x NvLink errors on GPU 3's NVLink (should be 0)",
+        ),
+        source=_ERRORS,
+    ),
+    Pattern(
+        id="dcgm-nvlink-down",
+        needles=("is currently down", "'s NvLink "),
+        regex=regex(
+            r"(?P<said>GPU \d+'s NvLink link \d+ is currently down|NvSwitch physical ID \d+'s NvLink port \d+ is currently down|NVSwitch \d+'s NvLink \d+ is down)"
+        ),
+        read=_read_other,
+        examples=(
+            "Detected NVLink error: GPU 1's NvLink link 7 is currently down Run a field diagnostic on the GPU.",
+            "NvSwitch physical ID 2's NvLink port 4 is currently down.",
+            "NVSwitch 2's NvLink 4 is down.",
+        ),
+        near=("The page is currently down", "GPU 1's NvLink 4 is up"),
+        source=_ERRORS,
+    ),
+    Pattern(
+        id="dcgm-thermal",
+        needles=("due to thermal violation", "thermal violations totaling"),
+        regex=regex(
+            r"[Dd]etected (?:clocks? (?:event|throttling)|throttling) due to thermal violation in GPU \d+"
+            r"|There were thermal violations totaling (?!0\.0 )[\d.]+ seconds for GPU \d+"
+        ),
+        read=_read_thermal,
+        examples=(
+            "[[Health]] Detected a WARNING in health system Thermal: 'Detected clocks event due to thermal violation in GPU 1. Verify that the cooling on this machine is functional'",
+            "There were thermal violations totaling 12.1 seconds for GPU 3",
+        ),
+        near=("a throttle due to thermal violation", "There were thermal violations totaling 0.0 seconds for GPU 3"),
+        source=_ERRORS,
+    ),
+)  # fmt: skip
