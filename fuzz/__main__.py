@@ -8,21 +8,19 @@ is stored, and the exit code is 1. To keep it, put it into `fuzz/found/TARGET/` 
 from __future__ import annotations
 
 import argparse
-import hashlib
+import importlib
 import os
+import platform
 import re
-import subprocess
+import signal
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-
-from fuzz.seeds import seeds, words_of
-from fuzz.targets import TARGETS
 
 HANG_S = 20
 """One input may take so long, instrumented."""
@@ -30,7 +28,13 @@ HANG_S = 20
 MEMORY_MB = 1024
 """Resident at most, instrumented."""
 
-LONGEST = {"recording": 80_000, "archive": 16_384, "report-zip": 16_384, "report-json": 16_384}
+LONGEST = {
+    "recording": 80_000,
+    "archive": 16_384,
+    "report-zip": 16_384,
+    "report-json": 16_384,
+    "scan": 8192,
+}
 """Bytes of an input at most; 4096 for the others."""
 
 _STATE = re.compile(
@@ -64,33 +68,14 @@ class Outcome:
     found: str = ""
 
 
-def fuzz(target: str, seconds: int, corpus: Path, artefacts: Path) -> Outcome:
-    """Run one target for so long."""
-    folder = corpus / target
-    folder.mkdir(parents=True, exist_ok=True)
-    artefacts.mkdir(parents=True, exist_ok=True)
-    for data in seeds(target):
-        name = hashlib.sha256(data).hexdigest()[:20]
-        (folder / name).write_bytes(data)
-    dictionary = corpus / f"{target}.words"
-    dictionary.write_text("".join(f'"{_spelt(word)}"\n' for word in words_of(target)))
-    command = [
-        *(sys.executable, "-m", "fuzz.drive", target, str(folder)),
-        *(f"-max_total_time={seconds}", f"-timeout={HANG_S}", f"-rss_limit_mb={MEMORY_MB}"),
-        *(f"-max_len={LONGEST.get(target, 4096)}", f"-artifact_prefix={artefacts / target}-"),
-        f"-dict={dictionary}",
-    ]
-    began = time.monotonic()
-    # Standard input is the archive of nobody: a target that reads it must not wait.
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
-    took = time.monotonic() - began
-    states = [match.groupdict() for match in _STATE.finditer(done.stderr)]
+def outcome(target: str, said: bytes, code: int, took_s: float) -> Outcome:
+    """What a run gave, by what libFuzzer said and its exit code."""
+    states = [match.groupdict() for match in _STATE.finditer(said)]
     first = next((state for state in states if state["what"] == b"INITED"), None)
     last = states[-1] if states else None
     found = ""
-    if done.returncode or last is None:
-        words = (done.stdout[-3000:] + done.stderr[-3000:]).decode("utf-8", "replace")
-        found = words.strip() or f"ended with {done.returncode}"
+    if code or last is None:
+        found = said[-3000:].decode("utf-8", "replace").strip() or f"ended with {code}"
     figures = {name: int(last[name]) if last else 0 for name in ("runs", "cov", "corp", "rss")}
     return Outcome(
         target=target,
@@ -99,15 +84,46 @@ def fuzz(target: str, seconds: int, corpus: Path, artefacts: Path) -> Outcome:
         edges=figures["cov"],
         inputs=figures["corp"],
         memory_mb=figures["rss"],
-        took_s=took,
+        took_s=took_s,
         found=found,
     )
 
 
-def _spelt(word: bytes) -> str:
-    return "".join(
-        chr(byte) if chr(byte).isalnum() and byte < 0x80 else f"\\x{byte:02x}" for byte in word
-    )
+def run(
+    targets: Sequence[str], seconds: int, jobs: int, corpus: Path, artefacts: Path
+) -> Iterator[Outcome]:
+    """Run each target for so long, some at the same time; what each gave, as they end."""
+    from fuzz.drive import start
+
+    corpus.mkdir(parents=True, exist_ok=True)
+    artefacts.mkdir(parents=True, exist_ok=True)
+    waiting = list(reversed(targets))
+    running: dict[int, tuple[str, float]] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                target = waiting.pop()
+                options = (
+                    *(f"-max_total_time={seconds}", f"-timeout={HANG_S}"),
+                    *(f"-rss_limit_mb={MEMORY_MB}", f"-max_len={LONGEST.get(target, 4096)}"),
+                )
+                pid = start(target, corpus, artefacts, options)
+                running[pid] = (target, time.monotonic())
+            pid, status = os.wait()
+            target, began = running.pop(pid)
+            said = (corpus / f"{target}.log").read_bytes()
+            code = os.waitstatus_to_exitcode(status)
+            yield outcome(target, said, code, time.monotonic() - began)
+    finally:
+        for pid in running:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def has_wheels() -> bool:
+    """Whether the extra `fuzz` installs atheris here: elsewhere it would have to be built."""
+    here = sys.platform, platform.machine()
+    return here == ("linux", "x86_64") and sys.version_info < (3, 15)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -120,32 +136,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--artefacts", type=Path, default=Path("fuzz-findings"))
     parser.add_argument("--list", action="store_true", help="name the targets and end")
     given = parser.parse_args(arguments)
+    if not given.list and find_spec("atheris") is None:
+        if not has_wheels():
+            print(
+                "skipped: the fuzzer (atheris) has no wheels for this Python, system or processor"
+            )
+            return 0
+        parser.error("atheris is not installed: pip install -e '.[fuzz]'")
+    if not given.list:
+        # Before the targets: it instruments all that it imports.
+        importlib.import_module("fuzz.drive")
+    from fuzz.targets import TARGETS
+
     if given.list:
         print("\n".join(TARGETS))
         return 0
     unknown = sorted(set(given.targets) - TARGETS.keys())
     if unknown:
         parser.error(f"no target {', '.join(unknown)}; --list names them")
-    if find_spec("atheris") is None:
-        parser.error("atheris is not installed: pip install -e '.[fuzz]'")
-    os.environ["PYTHONHASHSEED"] = "0"
     print("| target | inputs tried | edges of the seeds | edges | kept | MB | s | found |")
     print("|---|---|---|---|---|---|---|---|", flush=True)
     bad: list[Outcome] = []
     with tempfile.TemporaryDirectory(prefix="gpuprobe-fuzz-") as temporary:
         corpus = given.corpus or Path(temporary)
-        with ThreadPoolExecutor(given.jobs) as pool:
-            for one in pool.map(
-                lambda name: fuzz(name, given.seconds, corpus, given.artefacts),
-                given.targets or TARGETS,
-            ):
-                print(
-                    f"| {one.target} | {one.runs:,} | {one.first:,} | {one.edges:,} | "
-                    f"{one.inputs:,} | {one.memory_mb} | {one.took_s:.0f} | "
-                    f"{'**yes**' if one.found else 'nothing'} |",
-                    flush=True,
-                )
-                bad += [one] if one.found else []
+        targets = given.targets or list(TARGETS)
+        for one in run(targets, given.seconds, given.jobs, corpus, given.artefacts):
+            print(
+                f"| {one.target} | {one.runs:,} | {one.first:,} | {one.edges:,} | "
+                f"{one.inputs:,} | {one.memory_mb} | {one.took_s:.0f} | "
+                f"{'**yes**' if one.found else 'nothing'} |",
+                flush=True,
+            )
+            bad += [one] if one.found else []
     for one in bad:
         print(f"\n{one.target}:\n{one.found}", file=sys.stderr)
     return 1 if bad else 0

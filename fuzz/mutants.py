@@ -102,11 +102,109 @@ MUTANTS: Final = (
         "if False:",
         ("tests/rules", "tests/sources/wording", "tests/test_incidents.py"),
     ),
+    Mutant(
+        "a removal excuses a loss a day later",
+        "gpuprobe/rules/absence.py",
+        "ON_PURPOSE_S = 600.0",
+        "ON_PURPOSE_S = 1e6",
+        ("tests/rules",),
+    ),
+    Mutant(
+        "all ones of a GPU that is powered down are a loss",
+        "gpuprobe/rules/loss_signs.py",
+        "if ones and (_suspended(timeline, event) or answered_again(timeline, event)):",
+        "if ones and answered_again(timeline, event):",
+        ("tests/rules",),
+    ),
+    Mutant(
+        "an empty slot at boot is a loss",
+        "gpuprobe/rules/loss_signs.py",
+        " or _slot_setup(event):",
+        ":",
+        ("tests/rules",),
+    ),
+    Mutant(
+        "a loss whose GPU nobody named is sure",
+        "gpuprobe/rules/device_left_bus.py",
+        "if best is not Certainty.CONFIRMED or device is None:",
+        "if best is not Certainty.CONFIRMED:",
+        ("tests/rules", "tests/test_incidents.py"),
+    ),
+    Mutant(
+        "one slow sample under load is a slow link",
+        "gpuprobe/rules/pcie_link_errors.py",
+        "if not slow or len(slow) < len(samples):",
+        "if not slow:",
+        ("tests/rules",),
+    ),
+    Mutant(
+        "a program's error hours away belongs to the Xid",
+        "gpuprobe/rules/application_fault.py",
+        "BESIDE_S = 180.0",
+        "BESIDE_S = 1e6",
+        ("tests/rules",),
+    ),
+    Mutant(
+        "a loss stays behind an older fault",
+        "gpuprobe/verdict/ranking.py",
+        "if finding.kind is Kind.DEVICE_LEFT_BUS and finding.certainty is not Certainty.POSSIBLE:",
+        "if False:",
+        ("tests/verdict", "tests/test_incidents.py"),
+    ),
+    Mutant(
+        "samples that ended long before speak for the loss",
+        "gpuprobe/verdict/sampled_window.py",
+        "STALE_S: Final = 5.0",
+        "STALE_S: Final = 1e6",
+        ("tests/verdict",),
+    ),
+    Mutant(
+        "an idle card at Gen1 has a bad link",
+        "gpuprobe/verdict/sampled_window.py",
+        "BUSY_PERCENT: Final = 5.0",
+        "BUSY_PERCENT: Final = -1.0",
+        ("tests/verdict",),
+    ),
+    Mutant(
+        "a counter's lifetime counts as a rise",
+        "gpuprobe/derive.py",
+        "step = value - before",
+        "step = value",
+        ("tests/test_derive.py", "tests/rules/test_pcie_link_errors.py"),
+    ),
+    Mutant(
+        "a window goes on over a pause in the samples",
+        "gpuprobe/derive.py",
+        "if gaps[place] > pause:",
+        "if False:",
+        ("tests/test_derive.py",),
+    ),
+    Mutant(
+        "two readings make a slope",
+        "gpuprobe/derive.py",
+        "if len(points) < 3:",
+        "if len(points) < 2:",
+        ("tests/test_derive.py",),
+    ),
+    Mutant(
+        "another process's lost GPU is this one's",
+        "gpuprobe/live/presence.py",
+        "if gone and (wanted.sure or len(gone) == len(found)):",
+        "if gone:",
+        ("tests/live/test_presence.py",),
+    ),
+    Mutant(
+        "a sleeping GPU is said to be there",
+        "gpuprobe/live/presence.py",
+        'if seen.config == "not-asked":',
+        "if False:",
+        ("tests/live/test_presence.py",),
+    ),
 )
 
 
-def passes(tests: tuple[str, ...], copy: Path) -> bool:
-    """Whether these tests pass in the copy.
+def failure(tests: tuple[str, ...], copy: Path) -> str:
+    """What these tests say in the copy where one fails; "" where all pass.
 
     Raises:
         RuntimeError: They could not be run.
@@ -114,9 +212,10 @@ def passes(tests: tuple[str, ...], copy: Path) -> bool:
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
     environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, check=False)
+    said = done.stdout.decode("utf-8", "replace")[-2000:]
     if done.returncode not in (0, 1):
-        raise RuntimeError(done.stdout.decode("utf-8", "replace")[-2000:])
-    return done.returncode == 0
+        raise RuntimeError(said)
+    return said if done.returncode else ""
 
 
 def caught(mutant: Mutant, copy: Path) -> bool | None:
@@ -127,7 +226,7 @@ def caught(mutant: Mutant, copy: Path) -> bool | None:
         return None
     path.write_text(text.replace(mutant.was, mutant.becomes), "utf-8")
     try:
-        return not passes(mutant.tests, copy)
+        return bool(failure(mutant.tests, copy))
     finally:
         path.write_text(text, "utf-8")
 
@@ -144,8 +243,8 @@ def main() -> int:
             else:
                 shutil.copy(source, copy / part)
         for tests in dict.fromkeys(mutant.tests for mutant in MUTANTS):
-            if not passes(tests, copy):
-                print(f"{', '.join(tests)} fail as they are: nothing can be told by them")
+            if said := failure(tests, copy):
+                print(f"{said}\nThese fail as they are: nothing can be told by {', '.join(tests)}")
                 return 1
         for mutant in MUTANTS:
             found = caught(mutant, copy)

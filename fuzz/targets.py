@@ -8,27 +8,42 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import re
+import sqlite3
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Final
+from typing import Any, Final
+from unittest.mock import patch
 
+from fuzz.cache_target import SPLIT, cache
 from gpuprobe.api import diagnose
 from gpuprobe.errors import GpuprobeError
 from gpuprobe.events import Event
 from gpuprobe.jitcache.kinds import KINDS
-from gpuprobe.jitcache.look import look
-from gpuprobe.jitcache.tree import Root
 from gpuprobe.live import wire
 from gpuprobe.live.nvml_messages import Translator
-from gpuprobe.live.relay_frames import HEADER_BYTES, FrameReader
-from gpuprobe.recording import codec
+from gpuprobe.live.relay_frames import (
+    HEADER_BYTES,
+    PACKET_BYTES,
+    FrameReader,
+    packet_pipe,
+    receive,
+)
+from gpuprobe.recording import codec, schema
 from gpuprobe.recording.reader import Recording
+from gpuprobe.reporters.json import JsonReporter
+from gpuprobe.reporters.markdown import MarkdownReporter
 from gpuprobe.reporters.plain import printable
 from gpuprobe.reporters.redact import Redactor
+from gpuprobe.reporters.terminal import TerminalReporter
+from gpuprobe.sources import lines as lines_module
+from gpuprobe.sources import needles, regions
+from gpuprobe.sources import scan as scan_module
 from gpuprobe.sources.framing import (
     FORMATS,
     blocks,
@@ -45,6 +60,7 @@ from gpuprobe.sources.framing import (
     syslog,
     windows,
 )
+from gpuprobe.sources.ingest import Ingest, Reading
 from gpuprobe.sources.inputs import open_inputs
 from gpuprobe.sources.lines import strip_controls
 from gpuprobe.sources.output import OutputReader
@@ -54,42 +70,14 @@ from gpuprobe.sources.wording import FAMILIES, Family
 
 Target = Callable[[bytes], None]
 
-SPLIT: Final = b"\n--8<--\n"
-"""Stands between the parts of an input that several files are made of."""
-
 FRAMINGS: Final[tuple[ModuleType, ...]] = (
     json_lines, macos, windows, nvidia_smi, containers, dmesg, syslog, engine, blocks, marks,
 )  # fmt: skip
 
-CACHE_NAMES: Final[dict[str, tuple[str, ...]]] = {
-    "triton": ("{KEY}/__grp__add.json", "{KEY}/add.json", "{KEY}/add.cubin", "{KEY}/add.so"),
-    "deepgemm": ("cache/kernel.add.{hash}/kernel.cubin", "cache/kernel.add.{hash}/kernel.cu"),
-    "tilelang": ("{hash}/manifest.json", "{hash}/params.json", "{hash}/kernel_lib.so"),
-    "flashinfer": ("flashinfer/op/build.ninja", "flashinfer/op/op.so", "flashinfer/a.cubin"),
-    "torch-extensions": ("torch_extensions/x/build.ninja", "torch_extensions/x/x.so"),
-    "vllm": (
-        "torch_compile_cache/ab/rank_0_0/vllm_compile_cache.py",
-        "torch_compile_cache/ab/rank_0_0/computation_graph.py",
-        "torch_compile_cache/ab/rank_0_0/artifact_0",
-        "torch_aot_compile/ab/rank_0_0/model",
-    ),
-    "inductor": (
-        "fxgraph/ab/fab/graph",
-        "ab/c{key}.py",
-        "ab/c{key}.json",
-        "ab/c{key}.pt2",
-        "ab/c{key}.so",
-    ),
-    "jax": ("jit_add-{hash}-cache",),
-    "numba": ("__pycache__/m.f-1.py312.nbi", "__pycache__/m.f-1.py312.1.nbc"),
-    "torch-kernels": ("add_arch9.0_nvrtc12.8_ptx_1", "add_arch9.0_nvrtc12.8_sass_1"),
-    "cuda": ("ComputeCache/index", "ComputeCache/a/b/entry"),
-    "sglang": ("nv/ComputeCache/index", "a.so"),
-}
-"""A kind of cache to files that it may hold, below its folder."""
+SECRET: Final = "sk-proj-Abcd1234Efgh5678Ijkl9012Mnop3456"  # noqa: S105 - made up
 
-_KEY: Final = "a" * 51
-_HASH: Final = "ab" * 32
+_QUIET: Final = b"usb 1-1: new device\n" * 110
+_AGAIN: Final = 120
 
 
 def text_of(data: bytes) -> str:
@@ -143,6 +131,36 @@ def same_after_storing(event: Event) -> None:
     assert codec.dumps(codec.encode(again)) == stored
 
 
+def scan(data: bytes) -> None:
+    """What the first pass over a long log leaves out changes no event, wherever blocks are cut.
+
+    The first byte is the size of a block; where it is odd, a line soon is too long to wait for.
+    A byte 2 stands for many lines that say nothing, a byte 3 at the end of a line for the line
+    many times.
+    """
+    size = data[0] + 1 if data else 1
+    text = data[1:].replace(b"\x02", _QUIET, 4)
+    text = re.sub(rb"(?m)^(.*)\x03$", lambda line: (line[1] + b"\n") * _AGAIN, text, count=4)
+    blocks = [text[at : at + size] for at in range(0, len(text), size)]
+    whole = [text]
+    # As if it were too long to be read whole.
+    with ExitStack() as patches:
+        patches.enter_context(patch.object(scan_module, "SHORT_BYTES", -1))
+        patches.enter_context(patch.object(needles, "SHORT_LOG", 3))
+        if size % 2 == 0:
+            patches.enter_context(patch.object(regions, "LONG_LINE", 1500))
+            patches.enter_context(patch.multiple(lines_module, PIECE_LIMIT=1000, PIECE=600))
+            # A hole of NULs that is cut in two is longer, and so is its line, near the limit.
+            whole = blocks
+        slow = _reading(scan_module.Scan(whole, prefilter=False))
+        fast = _reading(scan_module.Scan(blocks))
+    assert slow == fast
+
+
+def _reading(found: scan_module.Scan) -> Reading:
+    return Ingest("in", 0).read(found, [])
+
+
 def output(data: bytes) -> None:
     """A program's output, cut anywhere."""
     reader = OutputReader("engine", 0, "stdout")
@@ -183,18 +201,58 @@ def recording(data: bytes) -> None:
         path = Path(folder) / "a.gpuprobe"
         path.write_bytes(main)
         path.with_name("a.gpuprobe-wal").write_bytes(wal)
-        before = _contents(Path(folder))
-        try:
-            diagnose(path)
-            with Recording(path) as found:
-                found.meta()
-                found.samples()
-                found.events()
-                found.engine_log()
-                found.diagnoses()
-        except GpuprobeError:
-            pass
-        assert _contents(Path(folder)) == before
+        _read(path)
+
+
+def recording_rows(data: bytes) -> None:
+    """A recording whose rows hold any values of any types is read, or refused.
+
+    Each line is the name of a table and a row as JSON; `{"b": HEX}` are bytes.
+    """
+    with tempfile.TemporaryDirectory(prefix="gpuprobe-fuzz-") as folder:
+        path = Path(folder) / "a.gpuprobe"
+        connection = sqlite3.connect(path, isolation_level=None)
+        connection.execute("PRAGMA journal_mode = OFF")
+        connection.execute("PRAGMA synchronous = OFF")
+        schema.create(connection)
+        for line in text_of(data).split("\n")[:60]:
+            table, _, rest = line.partition(" ")
+            with suppress(ValueError, RecursionError, OverflowError, sqlite3.Error):
+                row = json.loads(rest)
+                if table in schema.TABLES and isinstance(row, list):
+                    marks = ", ".join("?" * len(row))
+                    # The table's name is one of our own.
+                    insert = f"INSERT INTO {table} VALUES ({marks})"  # noqa: S608
+                    connection.execute(insert, [_cell(value) for value in row])
+        connection.close()
+        _read(path)
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, dict) and isinstance(value.get("b"), str):
+        return bytes.fromhex(value["b"])
+    return json.dumps(value) if isinstance(value, dict | list) else value
+
+
+def _read(path: Path) -> None:
+    """All that can be asked of a recording; nothing of it changes."""
+    before = _contents(path.parent)
+    try:
+        diagnose(path)
+        with Recording(path) as found:
+            found.meta()
+            found.samples()
+            found.power_samples()
+            found.counters()
+            found.gaps()
+            found.events()
+            found.engine_log()
+            found.diagnoses()
+            assert isinstance(found.devices, tuple)
+            assert isinstance(found.argv, list | None)
+    except GpuprobeError:
+        pass
+    assert _contents(path.parent) == before
 
 
 def _contents(folder: Path) -> dict[str, bytes]:
@@ -238,55 +296,53 @@ def report_zip(data: bytes) -> None:
 def redactor(data: bytes) -> None:
     """Any text is redacted; a key in it does not stay; twice is no worse than once."""
     text = text_of(data)
-    secret = "sk-proj-Abcd1234Efgh5678Ijkl9012Mnop3456"  # noqa: S105 - made up
     found = Redactor().text(text)
     assert isinstance(found, str)
-    shown = Redactor().text(f"{text}\nOPENAI_API_KEY={secret}")
-    assert secret not in shown
+    shown = Redactor().text(f"{text}\nOPENAI_API_KEY={SECRET}")
+    assert SECRET not in shown
     printable(shown)
 
 
-# --- caches ------------------------------------------------------------------------------------
+def shown(data: bytes) -> None:
+    """What is shown of any log is plain text, and the redacted forms show no key of it."""
+    fault = f"NVRM: Xid (PCI:0000:5e:00): 79, pid=1, name=x --api-key {SECRET}, GPU has fallen"
+    try:
+        found = diagnose("-", stdin=io.BytesIO(data + b"\n[ 8001.5] " + fault.encode()))
+    except GpuprobeError:
+        return
+    terminal, markdown, document = io.StringIO(), io.StringIO(), io.StringIO()
+    TerminalReporter().render(found, terminal)
+    MarkdownReporter().render(found, markdown)
+    JsonReporter().render(Redactor().diagnosis(found), document)
+    for out in (terminal, markdown, document):
+        assert not _UNSEEN.search(out.getvalue())
+        out.getvalue().encode()
+    json.loads(document.getvalue())
+    assert SECRET not in markdown.getvalue()
+    assert SECRET not in document.getvalue()
 
 
-def cache(kind: str, data: bytes) -> None:
-    """A cache whose files hold any bytes is looked at; nothing of it changes."""
-    parts = data.split(SPLIT)
-    names = CACHE_NAMES[kind]
-    with tempfile.TemporaryDirectory(prefix="gpuprobe-fuzz-") as folder:
-        top = Path(folder) / "cache"
-        for number, name in enumerate(names):
-            path = top / name.format(key=_KEY, KEY=_KEY.upper() + "A", hash=_HASH)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(parts[number] if number < len(parts) else b"")
-        root = Root(top, cache=kind)
-        try:
-            for parts_of in _folders(top, ()):
-                with root.folder(parts_of) as one:
-                    seen = look(one)
-                    for found in (*seen.findings, *seen.suspicious):
-                        assert found.why
-        finally:
-            root.close()
-
-
-def _folders(top: Path, parts: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    yield parts
-    for path in top.joinpath(*parts).iterdir():
-        if path.is_dir():
-            yield from _folders(top, (*parts, path.name))
+_UNSEEN: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Control characters, and what turns the direction of text."""
 
 
 # --- between our own processes -----------------------------------------------------------------
 
 
 def frames(data: bytes) -> None:
-    """Frames cut anywhere give the same, and no byte is made up."""
+    """Frames cut anywhere give the same and make up no byte; a packet gives a message at most."""
     at_once = FrameReader().feed(data)
     reader = FrameReader()
     bit_by_bit = [frame for byte in data for frame in reader.feed(bytes((byte,)))]
     assert at_once == bit_by_bit
     assert sum(HEADER_BYTES + len(frame.data) for frame in at_once) <= len(data)
+    ours, theirs = packet_pipe()
+    try:
+        os.write(theirs, data[:PACKET_BYTES])
+        assert isinstance(receive(ours), dict)
+    finally:
+        os.close(ours)
+        os.close(theirs)
 
 
 def messages(data: bytes) -> None:
@@ -304,10 +360,13 @@ TARGETS: Final[dict[str, Target]] = {
     **{f"framing-{m.__name__.rpartition('.')[2]}": partial(framing, m) for m in FRAMINGS},
     "framings": peeling,
     **{f"wording-{family.name}": partial(wording, family) for family in FAMILIES},
+    "scan": scan,
     "output": output,
     "diagnose": whole,
+    "shown": shown,
     "archive": archive,
     "recording": recording,
+    "recording-rows": recording_rows,
     "stored-event": stored_event,
     "report-json": report,
     "report-zip": report_zip,

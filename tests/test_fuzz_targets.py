@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+import fuzz.__main__ as runner
+from fuzz.mutants import MUTANTS, Mutant
+from fuzz.parts import PARTS, files_of
 from fuzz.seeds import FOUND, LINES, seeds, words_of
 from fuzz.targets import FRAMINGS, TARGETS
 from gpuprobe.api import diagnose_text
@@ -76,3 +79,64 @@ def test_a_loss_beside_a_number_without_end_is_found() -> None:
     fake = f"[ 8000.4] NVRM: Xid (PCI:0000:5e:00): {'9' * 5000}, x"
 
     assert diagnose_text(f"{fake}\n{real}\n").exit_code == 79
+
+
+def test_what_the_fuzzer_says_becomes_a_row() -> None:
+    """Inputs, edges and memory are taken from its last words; an exit code is a find."""
+    said = (
+        b"#9\tINITED cov: 5 ft: 6 corp: 2/7b exec/s: 0 rss: 41Mb\n"
+        b"#300\tNEW    cov: 8 ft: 9 corp: 4/30b lim: 4 exec/s: 0 rss: 43Mb L: 3/4 MS: 1 CopyPart-\n"
+        b"#4096\tDONE   cov: 8 ft: 9 corp: 3/20b lim: 4 exec/s: 9 rss: 44Mb\n"
+    )
+
+    assert runner.outcome("x", said, 0, 2.0) == runner.Outcome("x", 4096, 5, 8, 3, 44, 2.0)
+    assert runner.outcome("x", said, 77, 2.0).found.endswith("rss: 44Mb")
+    assert runner.outcome("x", b"", 0, 2.0).found
+
+
+def test_where_the_fuzzer_has_no_wheels_it_is_skipped(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line and no error; where it could be installed, an error that says how."""
+    monkeypatch.setattr(runner, "find_spec", lambda _: None)
+    monkeypatch.setattr(runner.platform, "machine", lambda: "aarch64")
+    assert runner.main(["messages"]) == 0
+    assert capsys.readouterr().out.startswith("skipped: ")
+    monkeypatch.setattr(runner.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(runner.sys, "platform", "linux")
+    monkeypatch.setattr(runner.sys, "version_info", (3, 12))
+    with pytest.raises(SystemExit):
+        runner.main(["messages"])
+    assert "pip install" in capsys.readouterr().err
+
+
+def test_lines_that_a_target_reaches_are_counted(tmp_path: Path) -> None:
+    """The relay's frames reach their own part and no framing; an input that was kept adds lines."""
+    pytest.importorskip("coverage")
+    (tmp_path / "framing-marks").mkdir()
+    (tmp_path / "framing-marks/kept").write_bytes(b"| 12 | NVRM: x |")
+
+    def shares(*arguments: str) -> dict[str, int]:
+        command = [sys.executable, "-m", "fuzz.coverage", *arguments]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        rows = re.findall(r"\| ([\w ,]+) \| \d+ \| [\d,]+ \| (\d+)% \|", done.stdout)
+        return {part: int(share) for part, share in rows}
+
+    frames = shares("frames")
+    kept = shares("frames", "framing-marks", "--corpus", str(tmp_path))
+
+    assert frames.keys() == PARTS.keys()
+    assert frames["framings"] == 0 < frames["messages between processes"]
+    assert kept["framings"] > 0
+
+
+def test_each_part_names_modules_that_exist() -> None:
+    """A module that was renamed would no longer be counted."""
+    assert all(files_of(part) for part in PARTS)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.what)
+def test_each_mutant_can_be_made(mutant: Mutant) -> None:
+    """A mistake whose place was rewritten is planted no more; its text is there, once."""
+    assert (ROOT / mutant.file).read_text("utf-8").count(mutant.was) == 1
+    assert all((ROOT / tests).exists() for tests in mutant.tests)

@@ -183,7 +183,7 @@ def test_a_slow_and_torn_pipe_is_read_to_its_end() -> None:
 
 
 def test_a_reader_that_leaves_is_no_crash(tmp_path: Path) -> None:
-    """`gpuprobe diagnose … | head -1` shows no traceback."""
+    """`gpuprobe diagnose … | head -1` shows no traceback, and ends as by SIGPIPE."""
     (tmp_path / "kern.log").write_text(LOSS)
     process = subprocess.Popen(
         [*GPUPROBE, "diagnose", str(tmp_path)],
@@ -198,6 +198,8 @@ def test_a_reader_that_leaves_is_no_crash(tmp_path: Path) -> None:
 
     assert b"Traceback" not in said
     assert b"BrokenPipe" not in said
+    # Any other code would be an answer, and nobody has read one.
+    assert process.returncode == 128 + signal.SIGPIPE
 
 
 # --- places and clocks ---------------------------------------------------------------------------

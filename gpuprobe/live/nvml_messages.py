@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from operator import itemgetter
 from typing import Any, Final
 
 from gpuprobe.clock import LiveStamp, Stamp
@@ -26,15 +24,13 @@ from gpuprobe.identity import PciAddress
 from gpuprobe.live.driver_samples import DriverSamples
 from gpuprobe.live.nvml_calls import UNAVAILABLE_EVENT, XID_EVENT, Group, values
 from gpuprobe.live.nvml_described import described
+from gpuprobe.live.nvml_known import Device, as_reading
 from gpuprobe.live.nvml_plan import REASONS
+from gpuprobe.live.nvml_rows import FAST_NAMES, NUMBERS, SAMPLED, RowReader, in_words
 from gpuprobe.reading import Known, Reading, Reason, Unavailable
 
 INPUT: Final = "nvml"
 OPENING: Final = ("nvmlDeviceGetHandleByIndex", "nvmlDeviceGetHandleByPciBusId")
-FAST_NAMES: Final = tuple(
-    value.name for group in (Group.FAST, Group.CALM) for value in values(group)
-)
-"""What stands in a row behind its time."""
 _SELDOM: Final = tuple(
     value
     for group in (Group.SLOW, Group.USERS, Group.RARE, Group.SELDOM)
@@ -46,16 +42,6 @@ COUNTED: Final = frozenset(
 """Values behind the fast ones that are counts, flags or lifetime sums."""
 _TRAFFIC: Final = frozenset({"pcie_rx_bytes", "pcie_tx_bytes"})
 """Counts that rise all the time."""
-_SAMPLED: Final = frozenset(GpuSampled.__dataclass_fields__)
-_SAMPLED_NAMES: Final = tuple(name for name in FAST_NAMES if name in _SAMPLED)
-_sampled_part = itemgetter(*(place for place, name in enumerate(FAST_NAMES, 1) if name in _SAMPLED))
-"""The fields of `GpuSampled` in a row."""
-_NUMBERS: Final = frozenset({int, float})
-_SAMPLED_TYPES: Final = tuple(
-    _NUMBERS if "float" in str(GpuSampled.__dataclass_fields__[name].type) else frozenset({int})
-    for name in _SAMPLED_NAMES
-)
-"""What each of them can be; anything else is no reading."""
 _HINTS: Final = {
     4: "Run as root, or give the user access to /dev/nvidia*.",
     9: "Load NVIDIA's driver (modprobe nvidia); it is looked for again every few seconds.",
@@ -69,54 +55,6 @@ _HINTS: Final = {
 def now_stamp(monotonic_ns: int, wall_ns: int) -> Stamp:
     """A live event's stamp: both clocks, aware UTC."""
     return LiveStamp(monotonic_ns / 1e9, datetime.fromtimestamp(wall_ns / 1e9, UTC))
-
-
-@dataclass(slots=True)
-class Device:
-    """What is known of one slot's device.
-
-    Attributes:
-        pci: Its address, once it was opened.
-        readings: The newest value of each slow name, or why there is none.
-        fast: Its newest row.
-        over: It is no longer sampled: lost, gone, skipped.
-        not_opened: Why it could not be opened, or None.
-        lost: Why it is lost, or None.
-        counters: The newest counts; counted: the seldom ones among them have been read.
-        slow: The newest of the values that samples have and no row.
-    """
-
-    slot: int
-    pci: PciAddress | None = None
-    uuid: str | None = None
-    name: str | None = None
-    index: int | None = None
-    readings: dict[str, Reading[Any]] = field(default_factory=dict)
-    fast: list[Any] = field(default_factory=list)
-    over: bool = False
-    not_opened: Unavailable | None = None
-    lost: Unavailable | None = None
-    counters: dict[str, int] = field(default_factory=dict)
-    counted: bool = False
-    slow: dict[str, Any] = field(default_factory=dict)
-    bytes_seen: tuple[int, int, int] | None = None
-
-    def newest(self) -> dict[str, Reading[Any]]:
-        """The newest reading of every name."""
-        found = dict(self.readings)
-        for name, value in zip(FAST_NAMES, self.fast[1:], strict=False):
-            if value is not None:
-                found[name] = as_reading(value)
-        return found
-
-
-def as_reading(value: Any) -> Reading[Any]:
-    """A value of the protocol as a reading."""
-    if value is None:
-        return Unavailable(Reason.NOT_SUPPORTED)
-    if isinstance(value, dict):
-        return Unavailable(Reason(value["u"]), f"NVML code {value['c']}")
-    return Known(value)
 
 
 class Translator:
@@ -143,7 +81,7 @@ class Translator:
         self.bye: str | None = None
         self._order = order
         self._number = 0
-        self._whole_rows: set[tuple[type, ...]] = set()
+        self._rows = RowReader()
 
     def start_anew(self) -> None:
         """Another child begins: its slots are its own; readings of devices are kept."""
@@ -234,8 +172,8 @@ class Translator:
         if message["group"] == "once":
             base = self.base(message, "", "nvmlDeviceGet*", device.pci)
             return [self._identified(message, device, found), *described(base, found)]
-        for name in _SAMPLED & found.keys():
-            if found[name].__class__ in _NUMBERS:
+        for name in SAMPLED & found.keys():
+            if found[name].__class__ in NUMBERS:
                 device.slow[name] = found[name]
             else:
                 device.slow.pop(name, None)
@@ -306,38 +244,23 @@ class Translator:
     def _on_samples(self, message: dict[str, Any]) -> list[Event]:
         """One event a row; slow values (limit, memory temperature, rates) are the newest known."""
         device = self._device(message)
-        pci, slow, rows = device.pci, device.slow, message["rows"]
+        pci, slow, rows, read = device.pci, device.slow, message["rows"], self._rows.read
         offset = message["w"] - message["m"]
         found: list[Event] = []
         for row in rows:
-            part = _sampled_part(row)
-            if tuple(map(type, part)) in self._whole_rows:
-                known = dict(zip(_SAMPLED_NAMES, part, strict=True))
-            else:
-                known = self._readings_of(part)
+            known = read(row)
             if not known:
                 continue  # no fast value answered: no sample
             known = {**slow, **known}
             self._number += 1
             order = (self._order, self._number)
-            known["origin"] = Origin(INPUT, None, _in_words(known), "nvmlDeviceGet*", order)
+            known["origin"] = Origin(INPUT, None, in_words(known), "nvmlDeviceGet*", order)
             known["stamp"] = now_stamp(row[0], row[0] + offset)
             known["device"] = pci
             known["source"] = INPUT
             found.append(GpuSampled.trusted(known))
         device.fast = rows[-1]
         return found
-
-    def _readings_of(self, part: tuple[Any, ...]) -> dict[str, Any]:
-        """What of a row is a reading; the types of a row without any other are remembered."""
-        known = {
-            name: value
-            for name, value, types in zip(_SAMPLED_NAMES, part, _SAMPLED_TYPES, strict=True)
-            if value.__class__ in types
-        }
-        if len(known) == len(part):
-            self._whole_rows.add(tuple(map(type, part)))
-        return known
 
     def _on_power(self, message: dict[str, Any]) -> list[Event]:
         device = self._device(message)
@@ -464,18 +387,3 @@ def _whole(value: Any) -> int:
     if value.__class__ is not int:
         raise TypeError(f"{value!r} is no whole number")
     return int(value)
-
-
-def _in_words(known: dict[str, Any]) -> str:
-    """The part of a sample that a person asks for first."""
-    words = []
-    if "power_w" in known:
-        limit = f" of {known['limit_w']:.0f}" if "limit_w" in known else ""
-        words.append(f"{known['power_w']:.1f}{limit} W")
-    if "temp_c" in known:
-        words.append(f"{known['temp_c']} C")
-    if "sm_clock_mhz" in known:
-        words.append(f"{known['sm_clock_mhz']} MHz")
-    if "link_gen" in known and "link_width" in known:
-        words.append(f"Gen{known['link_gen']} x{known['link_width']}")
-    return ", ".join(words)
