@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuprobe import catalog
+from gpuprobe import catalog, pace
 from gpuprobe.catalog.advice import Step, folklore_entries, steps, tag_meanings
 from gpuprobe.catalog.causes import cause_rules, cause_texts
 from gpuprobe.diagnosis import Kind
@@ -360,11 +360,13 @@ Costs are medians of 200 calls on an H200 with driver 580.159.04."""
 
 NVML_GROUPS = {
     nvml.Group.FAST: "At the sampling rate",
-    nvml.Group.CALM: "At the sampling rate, once a second at most",
-    nvml.Group.SLOW: "Once a second",
-    nvml.Group.USERS: "Once a second while memory in use changes, else every ten seconds",
-    nvml.Group.RARE: "Every ten seconds",
-    nvml.Group.SELDOM: "Every thirty seconds",
+    nvml.Group.CALM: f"At the sampling rate, every {pace.CALM_S:g} s at most",
+    nvml.Group.SLOW: f"Every {pace.SLOW_S:g} s",
+    nvml.Group.USERS: (
+        f"Every {pace.SLOW_S:g} s while memory in use changes, else every {pace.USERS_S:g} s"
+    ),
+    nvml.Group.RARE: f"Every {pace.RARE_S:g} s",
+    nvml.Group.SELDOM: f"Every {pace.SELDOM_S:g} s",
     nvml.Group.ONCE: "When a device is opened",
     nvml.Group.LIBRARY: "About the library",
     nvml.Group.EVENT: "For NVML's own events",

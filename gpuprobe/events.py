@@ -11,6 +11,7 @@ from typing import (
     TYPE_CHECKING,
     Any,
     ClassVar,
+    Final,
     Literal,
     Self,
     TypeVar,
@@ -272,6 +273,9 @@ class NvmlReturned(Event):
 
 # --- PCI and PCIe ----------------------------------------------------------------------------
 
+BOARD_CONTROLLER: Final = "bmc"
+"""In place of a driver's name: the board's controller (BMC) wrote it in a log of its own."""
+
 
 @_observed
 class AerReported(Event):
@@ -283,7 +287,7 @@ class AerReported(Event):
         agent: `receiver`, `transmitter`, `requester`, `completer`, or "".
         bits: Names of the set status bits, short form (`RxErr`, `BadTLP`, `SDES`).
         port: The root port that got the message, when the block says so.
-        driver: The bound driver's name as the kernel prints it, or None.
+        driver: The bound driver's name as the kernel prints it, `BOARD_CONTROLLER`, or None.
         firmware_first: Reported through GHES by the firmware.
     """
 
@@ -294,6 +298,11 @@ class AerReported(Event):
     port: PciAddress | None = None
     driver: str | None = None
     firmware_first: bool = False
+
+    @property
+    def by_board(self) -> bool:
+        """Whether the board's controller tells of it and not the kernel."""
+        return self.driver == BOARD_CONTROLLER
 
 
 @_observed

@@ -296,7 +296,7 @@ class Timeline:
             if is_evidence(event)
             and (
                 event.source == "kernel"
-                or (isinstance(event, _KERNEL_EVENTS) and getattr(event, "driver", "") != "bmc")
+                or (isinstance(event, _KERNEL_EVENTS) and not getattr(event, "by_board", False))
                 or (isinstance(event, SourceChanged) and _listens(event))
             )
         }

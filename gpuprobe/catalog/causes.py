@@ -95,15 +95,3 @@ def cause_rules() -> dict[str, CauseRule]:
         entry.done()
         found[rule.id] = rule
     return found
-
-
-def cause_rule(rule_id: str) -> CauseRule:
-    """The rule with this id.
-
-    Raises:
-        CatalogueError: There is none.
-    """
-    try:
-        return cause_rules()[rule_id]
-    except KeyError:
-        raise CatalogueError(f"there is no cause rule {rule_id!r}") from None

@@ -16,13 +16,20 @@ from gpuprobe.jitcache.look import Seen
 from gpuprobe.jitcache.report import ScanReport, Unreadable
 from gpuprobe.jitcache.settle import SETTLE_S, settle
 from gpuprobe.jitcache.tree import Folder, Root
-from gpuprobe.jitcache.workers import Workers, cores
+from gpuprobe.jitcache.workers import Workers
+from gpuprobe.sources.ahead import usable_cores
 
 THREADS = 4
 """They wait for the disk side by side, and some of them for a process on another core."""
 
 BATCH = 64
 """Folders of one parent that a thread takes at a time."""
+
+QUEUED = 3
+"""Batches for each thread, so that none waits for this one to hand out the next."""
+
+PROGRESS_S = 0.1
+"""Progress is told so often at most."""
 
 MANY = 32
 """Batches from which on a process is worth its start of a tenth of a second."""
@@ -50,7 +57,7 @@ class ScanOptions:
     progress: Callable[[int, int], None] | None = None
     present: frozenset[int] = frozenset()
     threads: int = THREADS
-    cores: int = field(default_factory=cores)
+    cores: int = field(default_factory=usable_cores)
 
 
 @dataclass(slots=True)
@@ -161,7 +168,7 @@ def _walk(
                 return False
             if len(tasks.waiting) >= MANY:
                 workers.start(min(options.cores, options.threads) - 1)
-            while tasks.waiting and len(pending) < 3 * options.threads:
+            while tasks.waiting and len(pending) < QUEUED * options.threads:
                 batch = tasks.waiting.pop()
                 pending[pool.submit(workers.look_at, batch, options.unclean_at)] = batch
             for future in wait(pending, timeout=1.0, return_when=FIRST_COMPLETED).done:
@@ -171,7 +178,7 @@ def _walk(
                 tasks.done += len(batch.names or ())
                 for parts, names in looked.folders:
                     tasks.add(batch.root, parts, names)
-            if options.progress is not None and time.monotonic() - told > 0.1:
+            if options.progress is not None and time.monotonic() - told > PROGRESS_S:
                 told = time.monotonic()
                 options.progress(tasks.done, tasks.known)
     return True

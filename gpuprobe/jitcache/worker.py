@@ -4,6 +4,12 @@ Run as `python -I -m gpuprobe.jitcache.worker CACHES` by `workers`. It has the c
 its parent as open files, gets a batch a line on its input and answers a line, both JSON, and ends
 when its input does. Folders in which something is wrong are only named: the parent looks at those
 itself.
+
+- `CACHES`: for each cache its open file, its path and its kind.
+- A batch: the number of its cache, the parts of the parent's path, the folders' names, and when the
+  machine last ended uncleanly (seconds since the epoch, or null).
+- An answer: entries checked, links met, the names to be looked at again, the names of folders with
+  those of the folders in each, and the compute capabilities met in the cache so far.
 """
 
 from __future__ import annotations

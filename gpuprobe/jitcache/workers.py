@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from queue import Empty, SimpleQueue
-from types import TracebackType
 from typing import Any, Self
 
 from gpuprobe.jitcache.batch import Batch, Looked, look_at
@@ -38,12 +36,7 @@ class Workers:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for process in self._all:
             for pipe in (process.stdin, process.stdout):
                 with contextlib.suppress(OSError):
@@ -118,11 +111,3 @@ def _taken(answer: list[Any], batch: Batch, unclean_at: float | None) -> Looked:
     looked.folders += [((*batch.parts, name), found) for name, found in folders]
     batch.root.architectures.update(architectures)
     return looked
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not Linux
-        return os.cpu_count() or 1

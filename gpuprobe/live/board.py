@@ -27,6 +27,7 @@ from gpuprobe.events import (
     PowerReported,
     PresenceTested,
     ProbeStalled,
+    Setting,
     SourceChanged,
     SystemDescribed,
     ThermalReported,
@@ -262,7 +263,7 @@ class Board:
             return
         row = self.rows[event.device.slot]
         match event:
-            case GpuLostReported() | XidReported(code=79):
+            case GpuLostReported() | XidReported(code=79) if event.setting is Setting.LOG:
                 row.state, row.why = "lost", event.origin.text
             case ConfigSpaceUnreadable(how="all-ones"):
                 row.state, row.why = "lost", "config space reads all ones"

@@ -67,6 +67,10 @@ class EngineGpus:
         """Whether sysfs lists PCI devices and none of them is a GPU."""
         return bool(self._inventory.functions) and not self._inventory.gpus
 
+    def was_listed(self, device: PciAddress) -> bool:
+        """Whether sysfs listed this device when the probe started."""
+        return device.slot in {one.slot for one in self._inventory.functions}
+
     def listed(self, event: ProcessesListed, tree: Iterable[int]) -> None:
         """Take a list of processes, and the process ids of the engine at that time."""
         if event.device is None:

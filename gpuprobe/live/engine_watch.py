@@ -215,8 +215,8 @@ class EngineWatch:
         """Whether the engine's GPUs are there, right after its end; no call into the driver."""
         for device, found in look(devices, self._root).items():
             ref = str(device_path(device, self._root))
-            if not found.directory and not device_path(device, self._root).parent.is_dir():
-                continue  # no sysfs here: nothing was tested
+            if not found.directory and not self._gpus.was_listed(device):
+                continue  # no sysfs here, or an address of another machine: nothing was tested
             self._notes.put(
                 PresenceTested,
                 f"{device}: {_words(found)} after the engine's end",

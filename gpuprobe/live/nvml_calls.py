@@ -1,10 +1,10 @@
 """The NVML calls that gpuprobe makes, all of them, as data. Nothing here imports NVML.
 
 The child makes no call that is not in `CALLS`, and `docs/nvml-calls.md` is made from it. A call
-belongs to one group: `fast` calls run at the sampling rate, `calm` ones too but once a second at
-most, `slow` ones once a second, `users` ones when memory in use changed, `rare` ones every ten
-seconds, `seldom` ones every thirty, `once` ones when a device is opened. Two calls may give the
-same value: the first that this device answers is used and the other is never made again.
+belongs to one group: `fast` calls run at the sampling rate, `users` ones when memory in use
+changed, `once` ones when a device is opened, and the others as far apart as `pace` says. Two calls
+may give the same value: the first that this device answers is used and the other is never made
+again.
 
 Source of names, field ids, units and argument numbers: NVIDIA's nvml.h (NVIDIA/go-nvml 2f9e261,
 2026-07-01) and nvidia-ml-py 13.615.71. Costs: median of 200 calls on an H200, driver 580.159.04.
@@ -393,11 +393,13 @@ _LIBRARY: Final = (
     Call("nvmlDeviceGetMigDeviceHandleByIndex", Group.LIBRARY, note="With MIG on."),
 )
 
+EVENT_WAIT_MS: Final = 600
+
 _EVENT: Final = (
     Call("nvmlEventSetCreate", Group.EVENT),
     Call("nvmlDeviceGetSupportedEventTypes", Group.EVENT),
     Call("nvmlDeviceRegisterEvents", Group.EVENT),
-    Call("nvmlEventSetWait", Group.EVENT, note="Waits 600 ms at most."),
+    Call("nvmlEventSetWait", Group.EVENT, note=f"Waits {EVENT_WAIT_MS} ms at most."),
 )
 
 CALLS: Final = (*_FAST, *_CALM, *_SLOW, *_RARE, *_ONCE, *_LIBRARY, *_EVENT)
@@ -417,8 +419,6 @@ UNAVAILABLE_EVENT: Final = 0x4000
 RECOVERY_EVENT: Final = 0x8000
 EVENT_TYPES: Final = XID_EVENT | UNAVAILABLE_EVENT | RECOVERY_EVENT
 """NVML events that are asked for, where the device offers them: Xid, unavailable, recovery."""
-
-EVENT_WAIT_MS: Final = 600
 
 FIRMWARE_XIDS: Final = frozenset({62, 119, 120, 175})
 """Xids after which the GPU's own firmware does not answer: no further call at all."""

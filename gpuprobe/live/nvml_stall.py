@@ -10,7 +10,8 @@ from typing import Final
 from gpuprobe.identity import PciAddress
 from gpuprobe.live import wire
 from gpuprobe.live.nvml_calls import DEADLINES_S, EVENT_WAIT_MS, Group, call_of
-from gpuprobe.live.nvml_messages import Device, Translator
+from gpuprobe.live.nvml_known import Device
+from gpuprobe.live.nvml_messages import Translator
 from gpuprobe.live.nvml_process import LeftBehind, NvmlProcess, ThreadState, thread_state
 
 SILENT_S: Final = 5.0

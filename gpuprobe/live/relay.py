@@ -147,7 +147,9 @@ class Relay:
         if self._mirror.waits:
             poller.register(self._mirror.descriptor, select.POLLOUT)
         for channel in self._channels:
-            if channel.terminal is not None and (wanted := channel.terminal.waits_for()):
+            if channel.terminal is None or self._status is not None:
+                continue  # what is typed after the engine's end is for whoever comes next
+            if wanted := channel.terminal.waits_for():
                 poller.register(*wanted)
         ready = dict(poller.poll(self._timeout_ms()))
         if self._wake_read in ready:
@@ -194,8 +196,10 @@ class Relay:
             send(self._news, ended=self._status["code"], by=self._status["signal"])
         if drained and not self._drained:
             self._drained = True
+            self._give_back()  # earlier, the last output would have its line ends translated twice
             send(self._news, drained=True)
         if not self._reaped and here >= self._ended_s + HOLD_S:
+            self._give_back()  # nobody reads the terminal, or much was left
             self._reap()
 
     def _all_copied(self) -> bool:
@@ -285,7 +289,6 @@ class Relay:
             "core": how == os.CLD_DUMPED,
             "at_ns": time.monotonic_ns(),
         }
-        self._give_back()
         for pump in self._pumps:
             pump.drain()
 

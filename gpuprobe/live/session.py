@@ -32,6 +32,7 @@ from gpuprobe.events import (
     Origin,
     PresenceTested,
     ProbeStalled,
+    Setting,
     SourceChanged,
     XidReported,
     is_evidence,
@@ -329,7 +330,8 @@ class Session:
         elif isinstance(event, ProbeStalled) and event.device is not None:
             self._stalls[event.device] = event
         elif is_evidence(event):
-            self._stand_off(event)
+            if event.setting is Setting.LOG:  # words that a program prints may be old
+                self._stand_off(event)
             if isinstance(event, DeviceChanged) and event.device is not None:
                 self._back.note(event, time.monotonic())
 

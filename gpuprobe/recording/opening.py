@@ -25,7 +25,6 @@ from gpuprobe.errors import RecordingError
 from gpuprobe.recording import held, schema
 
 MAGIC: Final = b"SQLite format 3\x00"
-_APPLICATION_AT: Final = 68
 
 _SHARED_FIRST: Final = 0x40000002
 _SHARED_SIZE: Final = 510
@@ -128,12 +127,6 @@ class Opened:
         """Say something once."""
         if text not in self.notes:
             self.notes.append(text)
-
-
-def is_recording(head: bytes) -> bool:
-    """Whether a file that starts with these bytes is a recording, whatever its name."""
-    number = head[_APPLICATION_AT : _APPLICATION_AT + 4]
-    return head.startswith(MAGIC) and number == schema.APPLICATION_ID.to_bytes(4, "big")
 
 
 def is_written(path: Path) -> bool:

@@ -7,7 +7,6 @@ is kept. Each loss is counted, and becomes a row of `gaps`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -83,9 +82,3 @@ class Pending:
 
     def __len__(self) -> int:
         return len(self._events) + len(self._samples) + len(self._output)
-
-
-def of_all(events: Iterable[Event], pending: Pending) -> None:
-    """Add all of them."""
-    for event in events:
-        pending.add(event)

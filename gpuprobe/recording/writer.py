@@ -38,9 +38,6 @@ CHECKPOINT_APART_S: Final = 1.0
 END_S: Final = 5.0
 """How long `end` waits for a slow disk."""
 
-TAKEN_AT_ONCE: Final = 20_000
-"""Events made into rows at a time."""
-
 
 @dataclass(frozen=True, slots=True)
 class Limits:

@@ -20,7 +20,6 @@ from gpuprobe.errors import InputUnreadableError
 
 SCHEMA_ID: Final = "gpuprobe.bundle/1"
 MANIFEST: Final = "manifest.json"
-FIRST: Final = "report.json"
 
 MOST_MEMBERS: Final = 1000
 LARGEST_MANIFEST: Final = 1 << 20

@@ -89,8 +89,8 @@ def _failures(timeline: Timeline) -> Iterator[tuple[Event, str]]:
                 yield event, "a PCI device that does not answer and may be a GPU"
             case AerReported(severity="fatal", driver="pcieport") if _ends_nowhere(timeline, event):
                 yield event, "a fatal error at a port; what sits below it is not among the inputs"
-            case AerReported(severity=severity, driver="bmc") if (
-                severity != "correctable" and _ends_nowhere(timeline, event)
+            case AerReported(severity="non-fatal" | "fatal", by_board=True) if _ends_nowhere(
+                timeline, event
             ):
                 yield (
                     event,

@@ -68,7 +68,7 @@ def _told(events: list[JitCacheFailed], scanned: list[JitCacheFailed]) -> Findin
             + f": {root.why}; restarting will not heal it"
         ),
         root=root,
-        tags={f"cache-{root.cache}"},
+        tags={f"cache-{root.cache}", *(["cache-scanned"] if seen else [])},
     )
     finding.cite(Role.PROOF, [root, *events], root.why)
     for event in seen:
@@ -99,7 +99,7 @@ def _scanned(timeline: Timeline, events: list[JitCacheFailed]) -> Finding:
         root=root,
         background=not crashes,
         never_first=not crashes,
-        tags={f"cache-{root.cache}"},
+        tags={f"cache-{root.cache}", "cache-scanned"},
     )
     for event in events:
         finding.cite(Role.SUPPORT, [event], event.why)

@@ -17,11 +17,11 @@ DEPTH = 4
 """Items ahead for each of them."""
 
 
-def spare_cores() -> int:
-    """Cores that this process may use beside its first."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0)) - 1
-    return (os.cpu_count() or 1) - 1
+def usable_cores() -> int:
+    """Cores that this process may use, at least one."""
+    if hasattr(os, "sched_getaffinity"):  # Linux
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def work_ahead(
@@ -37,7 +37,7 @@ def work_ahead(
     # Here, since it takes longer to import than a small input to read.
     from concurrent.futures import Future, ThreadPoolExecutor
 
-    workers = max(1, min(WORKERS, spare_cores()))
+    workers = max(1, min(WORKERS, usable_cores() - 1))
     pending: deque[tuple[Item, Future[Result]]] = deque()
     with ThreadPoolExecutor(workers, thread_name_prefix="gpuprobe-search") as pool:
         try:

@@ -19,6 +19,7 @@ from gpuprobe.events import (
     PowerReported,
     SystemDescribed,
 )
+from gpuprobe.pace import HOST_S
 from gpuprobe.reading import Known, Reason, Unavailable
 from gpuprobe.sources.base import Availability
 from gpuprobe.sources.cgroup import read_oom_kills
@@ -37,7 +38,7 @@ from gpuprobe.sources.threaded import Beat, ThreadedSource, Turn
 __all__ = ["HostReading", "HostSource", "read_host"]
 
 INTERVAL_S = 2.0
-SLOW_EVERY = 15
+SLOW_EVERY = round(HOST_S / INTERVAL_S)
 """Looks at the OOM kills between two full readings."""
 
 TOLD_PART = 0.05

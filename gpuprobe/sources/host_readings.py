@@ -39,8 +39,6 @@ class MemoryReading:
 
     total_bytes: Number
     available_bytes: Number
-    swap_total_bytes: Number
-    swap_free_bytes: Number
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +149,7 @@ def read_memory(root: Path = ROOT) -> MemoryReading:
             return Unavailable(Reason.NOT_SUPPORTED, f"no {name} in /proc/meminfo")
         return Known(int(match[1]) * 1024)
 
-    return MemoryReading(
-        amount("MemTotal"), amount("MemAvailable"), amount("SwapTotal"), amount("SwapFree")
-    )
+    return MemoryReading(amount("MemTotal"), amount("MemAvailable"))
 
 
 def read_pressure(path: Path) -> PressureReading:

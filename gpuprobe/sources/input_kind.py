@@ -40,6 +40,7 @@ _DOCUMENT = regex(
     r"^(?:\.TH |\.SH |\.\. (?:_\w|code|note|toctree|list-table)|title: |:toc:|= [A-Z]|## \[?v?\d+\.\d+|# Change ?log|[A-Z0-9_-]+\(\d\) {2,}\w)",
     re.IGNORECASE,
 )
+_FAQ = regex(r"#{1,6} (?:FAQs?|Frequently Asked Questions)\b")
 _REPORTER = regex(
     r"\bI(?:'m|'ve|’m|’ve)?\b (?:have|am|was|saw|see|get|got|run|ran|tried|think|use|upgraded|can)|\b[Mm]y (?:GPU|system|card|machine|server|log|setup|PC|computer)|[Dd]escribe the bug|[Ss]teps to reproduce|"
     r"[Ww]hat happened|[Ee]xpected behaviou?r|^#+ *(?:[Bb]ug [Rr]eport|\[(?:[Bb]ug|BUG|[Uu]sage|[Qq]uestion|[Hh]elp|[Ii]ssue)\]|(?:My )?[Ee]nvironment$)|[Ww]hat happens|[Aa]ctual behaviou?r|Start of NVIDIA bug report|[Rr]elevant log output"
@@ -58,7 +59,7 @@ _GENRE = regex(
 """What articles and the descriptions of changes say."""
 _GO_FILE = regex(r"package \w+$")
 _GO_SECTION = regex(r"(?:import (?:\(|\")|func [(\w]|type \w+ )")
-_LOGGED_COMMIT = regex(r"commit [0-9a-f]{40}\b")
+_LOGGED_COMMIT = regex(r"commit [0-9a-f]{7,40}\b")
 _COMMIT_FIELD = regex(r"(?:Author|AuthorDate|Merge): ")
 _COMMIT = regex(
     r"^[*|/\\ ]*(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{7,40} (?:\([^)]*\) )?[A-Za-z]"
@@ -139,9 +140,12 @@ def _is_source(lines: Sequence[str]) -> bool:
 
 def _is_document(lines: Sequence[str]) -> bool:
     """Documentation: headings and sentences, and nobody who reports what happened to him."""
-    if any(_REPORTER.search(line) for line in lines):
+    faqs = sum(bool(_FAQ.match(line)) for line in lines)
+    # "Why do I get ...?" is nobody's report where it heads an answer.
+    told = (line for line in lines if not (faqs and line.startswith("#") and line.endswith("?")))
+    if any(_REPORTER.search(line) for line in told):
         return False
-    marks = sum(bool(_DOCUMENT.match(line)) for line in lines)
+    marks = faqs + sum(bool(_DOCUMENT.match(line)) for line in lines)
     headings = sum(bool(_HEADING.match(line)) for line in lines)
     sentences = sum(_is_sentence(line) for line in lines)
     rows = sum(bool(CODE_ROW.match(line)) for line in lines)

@@ -231,13 +231,6 @@ class Lines:
         yield decoder.decode(b"", final=True)
 
 
-def split_lines(text: str, first_line: int = 1) -> Iterator[tuple[int, str]]:
-    """Numbered clean lines of a text that is in memory already."""
-    for number, line in enumerate(text.splitlines(), start=first_line):
-        for part in _parts(line, PIECE_LIMIT):
-            yield number, strip_controls(part)
-
-
 def _without_end(piece: str) -> str:
     if piece.endswith("\r\n"):
         return piece[:-2]

@@ -255,37 +255,6 @@ def read_aspm_policy(root: Path = ROOT) -> Known[str] | Unavailable:
     return Known(match[1]) if match else Unavailable(Reason.FAILED, text.value[:80])
 
 
-def read_aspm(address: PciAddress, root: Path = ROOT) -> Known[Mapping[str, bool]] | Unavailable:
-    """Which ASPM states are enabled on the link above: `l0s_aspm`, `l1_aspm`, `l1_1_aspm`.
-
-    Missing: not-supported for a kernel built without, `pcie_aspm=off`, or a link without ASPM.
-    """
-    folder = device_path(address, root) / "link"
-    found: dict[str, bool] = {}
-    try:
-        files = sorted(folder.iterdir())
-    except OSError:
-        return Unavailable(Reason.NOT_SUPPORTED, f"no {folder}")
-    for file in files:
-        flag = _flag(read_text(file))
-        if isinstance(flag, Known):
-            found[file.name] = flag.value
-    return Known(found) if found else Unavailable(Reason.NOT_SUPPORTED, f"{folder} is empty")
-
-
-def read_slot(address: PciAddress, root: Path = ROOT) -> Known[str] | Unavailable:
-    """Name of the slot that the function sits in, as on the board."""
-    wanted = f"{address.domain:04x}:{address.bus:02x}:{address.device:02x}"
-    try:
-        slots = sorted((root / "sys/bus/pci/slots").iterdir())
-    except OSError:
-        slots = []
-    for slot in slots:
-        if read_text(slot / "address") == Known(wanted):
-            return Known(slot.name)
-    return Unavailable(Reason.NOT_SUPPORTED, "the firmware names no slot for it")
-
-
 def read_port_status(address: PciAddress, root: Path = ROOT) -> PortStatus:
     """Link and slot status of a port, from its PCIe capability.
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from gpuprobe.sources.ahead import spare_cores, work_ahead
+from gpuprobe.sources.ahead import usable_cores, work_ahead
 from gpuprobe.sources.known_lines import KnownLines, Places
 from gpuprobe.sources.lines import count_faster, count_line_ends, ends_line
 from gpuprobe.sources.needles import Matcher
@@ -118,7 +118,7 @@ class Regions:
                 break
         else:
             return
-        if spare_cores():
+        if usable_cores() > 1:
             searched = work_ahead(blocks, self._task)
         else:
             searched = ((block, self._task(block)) for block in blocks)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpuprobe.events import Event
-from gpuprobe.sources.record import Record, Window
+from gpuprobe.sources.record import Record
 from gpuprobe.sources.repeats import (
     BOOT_MARKS,
     LENGTH_LIMIT,
@@ -18,6 +18,8 @@ from gpuprobe.sources.repeats import (
     WATCHED_LIMIT,
     Collector,
     Effect,
+    effect_of,
+    origin_of,
 )
 
 
@@ -56,10 +58,9 @@ class RepeatedMessages:
         """
         if len(record.message) > LENGTH_LIMIT:
             return
-        origin = Window((record,), 0, record.message, self._path, self._order).base()["origin"]
-        if any(event.origin != origin for _, event in found):
+        effect = effect_of(found, origin_of(record, self._path, self._order))
+        if effect is None:
             return
-        effect = tuple((shape, event.count) for shape, event in found)
         said = _said(record)
         message = self._messages.get(said)
         if message is None or message.effect != effect:
@@ -77,8 +78,7 @@ class RepeatedMessages:
         """Let the collector know of what was counted, and begin anew."""
         for message in self._messages.values():
             if message.last is not None:
-                window = Window((message.last,), 0, message.last.message, self._path, self._order)
-                origin = window.base()["origin"]
+                origin = origin_of(message.last, self._path, self._order)
                 for shape, each in message.effect:
                     self._collector.count(shape, message.uncounted * each, origin)
         self._messages.clear()

@@ -167,14 +167,9 @@ class Repeats:
         self._skipped.clear()
 
     def _count(self, number: int, times: int, record: Record) -> None:
-        origin = self._origin(record)
+        origin = origin_of(record, self._path, self._order)
         for shape, each in self._known[number]:
             self._collector.count(shape, times * each, origin)
-
-    def _origin(self, record: Record) -> Origin:
-        window = Window((record,), 0, record.message, self._path, self._order)
-        origin: Origin = window.base()["origin"]
-        return origin
 
     def learn(self, record: Record, found: Sequence[tuple[object, Event]]) -> None:
         """See what a line gave that had to be read.
@@ -186,10 +181,9 @@ class Repeats:
         template = _template(record)
         if template is None:
             return
-        origin = self._origin(record)
-        if any(event.origin != origin for _, event in found):
+        effect = effect_of(found, origin_of(record, self._path, self._order))
+        if effect is None:
             return
-        effect = tuple((shape, event.count) for shape, event in found)
         watched = self._watched.get(template)
         if watched is None or watched.effect != effect:
             if len(self._watched) >= WATCHED_LIMIT:
@@ -201,6 +195,25 @@ class Repeats:
             self._known.append(effect)
             del self._watched[template]
             self.lines = KnownLines(self._templates)
+
+
+def origin_of(record: Record, path: str, order: int) -> Origin:
+    """Where an event comes from that this record alone gave."""
+    window = Window((record,), 0, record.message, path, order)
+    origin: Origin = window.base()["origin"]
+    return origin
+
+
+def effect_of(found: Sequence[tuple[object, Event]], origin: Origin) -> Effect | None:
+    """What a record gave; None where an event comes from other lines too.
+
+    Args:
+        found: Its events with their shapes.
+        origin: Of the record.
+    """
+    if any(event.origin != origin for _, event in found):
+        return None
+    return tuple((shape, event.count) for shape, event in found)
 
 
 def _template(record: Record) -> Template | None:

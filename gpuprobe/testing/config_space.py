@@ -8,7 +8,7 @@ from gpuprobe.identity import PciAddress
 
 SIZE = 4096
 UNPRIVILEGED_SIZE = 64
-"""What the kernel gives to a reader without CAP_SYS_ADMIN."""
+"""Bytes that the kernel gives to a reader without CAP_SYS_ADMIN."""
 
 POWER_CAPABILITY = 0x60
 EXPRESS_CAPABILITY = 0x78
@@ -63,10 +63,6 @@ class ConfigSpace:
         active = 1 << 13 if self._is_port and width else 0
         self._put(EXPRESS_CAPABILITY + 0x0C, "<I", capabilities)
         self._put(EXPRESS_CAPABILITY + 0x12, "<H", status | active)
-
-    def set_error_reporting(self, enabled: bool) -> None:
-        """Set or clear the four error reporting bits of Device Control."""
-        self._put(EXPRESS_CAPABILITY + 0x08, "<H", 0x000F if enabled else 0)
 
     def _put(self, offset: int, form: str, *values: int) -> None:
         struct.pack_into(form, self.data, offset, *values)

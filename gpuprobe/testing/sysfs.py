@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpuprobe.identity import PciAddress
-from gpuprobe.testing.config_space import SIZE, ConfigSpace, bridge_buses
+from gpuprobe.testing.config_space import SIZE, UNPRIVILEGED_SIZE, ConfigSpace, bridge_buses
 from gpuprobe.testing.host_files import (
     CGROUP,
     CGROUP_FILES,
@@ -266,7 +266,7 @@ class FakeSysfs:
         for file in self.folder(address).glob("aer_*"):
             file.unlink()
 
-    def restrict_config(self, address: Address, size: int = 64) -> None:
+    def restrict_config(self, address: Address, size: int = UNPRIVILEGED_SIZE) -> None:
         """Give only the first bytes of `config`, as the kernel does to other users than root."""
         function = self._function(address)
         function.config_size = size

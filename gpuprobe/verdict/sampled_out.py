@@ -22,10 +22,11 @@ from gpuprobe.events import (
     ThermalReported,
 )
 from gpuprobe.identity import PciAddress
+from gpuprobe.pace import HOST_S
 from gpuprobe.rules.base import Finding
 from gpuprobe.rules.pcie_link_errors import link_rises
 from gpuprobe.timeline import Timeline
-from gpuprobe.verdict.sampled_window import HOST_EVERY_S, View, length, view_before
+from gpuprobe.verdict.sampled_window import View, length, view_before
 
 COOL_C: Final = 15.0
 """A core that stays this far below its slowdown was not hot."""
@@ -248,7 +249,7 @@ class _Rows:
         )
 
     def _host_memory(self) -> tuple[str, dict[str, Any]] | None:
-        longest = self.view.window.span_s + self.view.window.ended_s + HOST_EVERY_S
+        longest = self.view.window.span_s + self.view.window.ended_s + HOST_S
         seen = [
             (event.memory_available_bytes, event.memory_total_bytes)
             for event in self.timeline.of(HostSampled)

@@ -10,7 +10,7 @@ from gpuprobe.derive import Extent, Window, extent, window_before
 from gpuprobe.diagnosis import RuledOut
 from gpuprobe.events import CountersSampled, GpuSampled, HostSampled
 from gpuprobe.identity import PciAddress
-from gpuprobe.pace import CALM_S
+from gpuprobe.pace import CALM_S, HOST_S
 from gpuprobe.rules.base import Finding
 from gpuprobe.timeline import Timeline
 from gpuprobe.values import Value
@@ -26,9 +26,6 @@ SHORTEST_S: Final = 2.0
 
 STALE_S: Final = 5.0
 """Samples that ended longer than this before the fault was noticed say nothing about it."""
-
-HOST_EVERY_S: Final = 10.0
-"""The host is sampled about this often: the last sample before the window still holds in it."""
 
 NORMAL_REASONS: Final = {
     0x2: "held by its clock settings",
@@ -53,7 +50,6 @@ class View(Value):
             for at, sample in zip(self.times, self.samples, strict=True)
             if (found := value(sample)) is not None
         ]
-
 
     def busy(self) -> list[GpuSampled]:
         """The samples that show the GPU at work.
@@ -225,7 +221,8 @@ def _host_words(
     timeline: Timeline, finding: Finding, view: View, figures: dict[str, Any]
 ) -> Iterator[str]:
     """The least memory that the host had left, and the most that its programs waited for it."""
-    longest = view.window.span_s + view.window.ended_s + HOST_EVERY_S
+    # The last sample before the window still holds where it begins.
+    longest = view.window.span_s + view.window.ended_s + HOST_S
     seen = [
         event
         for event in timeline.of(HostSampled)

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 import gpuprobe.api
 from gpuprobe.cli import main
@@ -18,6 +18,7 @@ from gpuprobe.diagnosis import Device, Diagnosis, Evidence, Input, Kind, Role, V
 from gpuprobe.errors import InputUnreadableError
 from gpuprobe.identity import PciAddress
 from gpuprobe.options import Options
+from tests.cli_runner import runner
 
 DIAGNOSIS = Diagnosis(
     (
@@ -47,7 +48,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
 
 
 def run(*args: str) -> Result:
-    return CliRunner().invoke(main, ["diagnose", *args])
+    return runner().invoke(main, ["diagnose", *args])
 
 
 def test_every_option_reaches_the_library(asked) -> None:
@@ -197,6 +198,6 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
 
 def test_version() -> None:
     """`--version` gives the package's own."""
-    result = CliRunner().invoke(main, ["--version"])
+    result = runner().invoke(main, ["--version"])
 
     assert result.stdout == f"gpuprobe {gpuprobe.__version__}\n"

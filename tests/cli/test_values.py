@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from gpuprobe.cli import main
 from gpuprobe.cli.values import gpu_not_there
 from gpuprobe.identity import PciAddress
+from tests.cli_runner import runner
 from tests.live.nvml_bench import ONE, TWO
 from tests.live.session_bench import machine
 
@@ -28,7 +28,7 @@ from tests.live.session_bench import machine
 )
 def test_no_number_is_in_no_range(arguments: list[str]) -> None:
     """`nan` passes a comparison with any limit; it is refused all the same."""
-    found = CliRunner().invoke(main, arguments)
+    found = runner().invoke(main, arguments)
 
     assert found.exit_code == 2
     assert "'nan' is no number" in found.stderr
@@ -37,7 +37,7 @@ def test_no_number_is_in_no_range(arguments: list[str]) -> None:
 @pytest.mark.parametrize("option", ["--max-deaths", "--within", "--healthy-after"])
 def test_what_only_a_restart_reads_goes_with_it(option: str) -> None:
     """Alone it would do nothing, and somebody would count on it."""
-    found = CliRunner().invoke(main, ["run", option, "5", "--", "true"])
+    found = runner().invoke(main, ["run", option, "5", "--", "true"])
 
     assert found.exit_code == 2
     assert f"{option} goes with --restart on-failure" in found.stderr
@@ -45,7 +45,7 @@ def test_what_only_a_restart_reads_goes_with_it(option: str) -> None:
 
 def test_a_command_for_a_loss_must_be_there() -> None:
     """That there is no such program is said before the engine starts, not when the GPU is lost."""
-    found = CliRunner().invoke(main, ["run", "--on-loss", "no-such-pager --urgent", "--", "true"])
+    found = runner().invoke(main, ["run", "--on-loss", "no-such-pager --urgent", "--", "true"])
 
     assert found.exit_code == 2
     assert "there is no program 'no-such-pager' on the path" in found.stderr

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from click.testing import CliRunner
 
 import gpuprobe
 from gpuprobe.cli import main
 from gpuprobe.testing import jitcache as caches
+from tests.cli_runner import runner
 
 PACKAGE = Path(gpuprobe.__file__).parent
 SCHEMA = json.loads((PACKAGE / "reporters/jitcache.schema.json").read_text("utf-8"))
@@ -36,7 +36,7 @@ def poisoned(cache: Path) -> Path:
 
 
 def run(*args: str | Path):
-    return CliRunner().invoke(main, ["jitcache", *map(str, args)], prog_name="gpuprobe")
+    return runner().invoke(main, ["jitcache", *map(str, args)], prog_name="gpuprobe")
 
 
 def document(*args: str | Path):
@@ -144,7 +144,7 @@ def test_an_unclean_end_can_be_given(cache: Path) -> None:
 
 def diagnosed(log: Path, *more: str | Path):
     args = ["diagnose", str(log), "--format", "json", *map(str, more)]
-    result = CliRunner().invoke(main, args)
+    result = runner().invoke(main, args)
     return json.loads(result.stdout), result.exit_code
 
 
@@ -171,6 +171,9 @@ def test_a_silent_crash_is_explained_by_a_cut_cubin(segfault: Path, poisoned: Pa
     roles = {item["role"]: item["input"] for item in verdict["evidence"]}
     assert roles["support"] == cubin
     assert roles["consequence"] == str(segfault)
+    steps = [step["command"] or "" for step in verdict["next_steps"]]
+    assert any(step.startswith("gpuprobe jitcache repair") for step in steps)
+    assert "gpuprobe jitcache scan" not in steps  # it was scanned
 
 
 def test_a_healthy_cache_explains_no_crash(segfault: Path, cache: Path) -> None:

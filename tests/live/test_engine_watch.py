@@ -20,6 +20,7 @@ from gpuprobe.events import (
     PresenceTested,
     ProcessCrashed,
 )
+from gpuprobe.identity import PciAddress
 from gpuprobe.live import engine_watch
 from gpuprobe.live.engine_gpus import EngineGpus
 from gpuprobe.live.engine_notes import EngineNotes
@@ -258,6 +259,19 @@ def test_an_exit_code_without_words_cannot_be_told(tree: FakeSysfs) -> None:
     assert "exit code 1" in first.summary
     tests = [e for e in made.events if isinstance(e, PresenceTested) and "end" in e.origin.text]
     assert {test.device for test in tests} == {ONE, TWO}
+
+
+def test_a_gpu_that_never_was_here_is_not_said_to_be_gone(tree: FakeSysfs) -> None:
+    """An address that only the engine's words name: its directory was not there before either."""
+    stranger = PciAddress.parse("0000:99:00.0")
+    with bench(tree, named=[ONE, stranger]) as made:
+        made.says(EngineChanged, "exit code 1", what="stopped", code=1)
+        made.engine.end(1)
+        told = made.over()
+
+    tests = [e for e in made.events if isinstance(e, PresenceTested) and "end" in e.origin.text]
+    assert {test.device for test in tests} == {ONE}
+    assert told.loss is None
 
 
 def test_an_end_that_was_asked_for_is_no_failure(tree: FakeSysfs) -> None:

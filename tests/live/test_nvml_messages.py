@@ -9,7 +9,8 @@ import pytest
 
 from gpuprobe.events import GpuLostReported, GpuSampled, NvmlReturned, XidReported
 from gpuprobe.identity import PciAddress
-from gpuprobe.live.nvml_messages import FAST_NAMES, Translator
+from gpuprobe.live.nvml_messages import Translator
+from gpuprobe.live.nvml_rows import FAST_NAMES
 from gpuprobe.reading import Known, Reason, Unavailable
 
 ONE = PciAddress.parse("0000:04:00.0")

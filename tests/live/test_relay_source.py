@@ -14,7 +14,16 @@ from typing import Any
 import pytest
 from relaying import until
 
-from gpuprobe.events import CudaFailed, EngineChanged, Event, OutputWritten, ProcessCrashed
+from gpuprobe.events import (
+    CudaFailed,
+    EngineChanged,
+    Event,
+    GpuLostReported,
+    OutputWritten,
+    ProcessCrashed,
+    Setting,
+    XidReported,
+)
 from gpuprobe.live import relay_frames as frames
 from gpuprobe.live.engine_process import EngineSource, Link, descendants
 from gpuprobe.live.relay_pumps import Mirror
@@ -73,6 +82,21 @@ def test_its_life_and_its_words_become_events_in_order(wire: Wire) -> None:
     assert (found[-1].what, found[-1].code, found[-1].who) == ("stopped", 1, "vllm")
     assert found[-1].origin.text == "vllm (process 9) ended with code 1"
     assert (wire.source.pid, wire.source.code, wire.source.asked_to_end) == (9, 1, False)
+
+
+def test_kernel_lines_that_it_prints_are_second_hand(wire: Wire) -> None:
+    """A start script that prints dmesg: no first-hand proof; what a program itself met is."""
+    printed = (
+        b"[  12.345678] NVRM: Xid (PCI:0000:1b:00): 79, pid=1, GPU has fallen off the bus.\n"
+        b"[  12.345679] NVRM: GPU 0000:1b:00.0: GPU has fallen off the bus.\n"
+        b"2026-01-02 03:04:05 ERROR RuntimeError: CUDA error: unspecified launch failure\n"
+    )
+    wire.mirror.put(frames.OUTPUT, 1, printed)
+
+    settings = {type(event): event.setting for event in wire.end(code=1)}
+
+    assert settings[XidReported] is settings[GpuLostReported] is Setting.BARE
+    assert settings[CudaFailed] is Setting.LOG
 
 
 def test_a_signal_that_nobody_asked_for_is_a_crash(wire: Wire) -> None:

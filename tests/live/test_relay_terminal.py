@@ -14,6 +14,7 @@ import subprocess
 import sys
 import termios
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -31,7 +32,10 @@ class Screen:
         self.seen = b""
         if redirected:
             argv = ["sh", "-c", f'exec "$@" {redirected}', "sh", *argv]
-        self.pid, self.fd = pty.fork()
+        with warnings.catch_warnings():
+            # The child only becomes another program, so a worker's other threads do not matter.
+            warnings.filterwarnings("ignore", "This process .* is multi-threaded")
+            self.pid, self.fd = pty.fork()
         if self.pid == 0:
             # What the tests themselves were started with is no matter of the engine's.
             os.closerange(3, os.sysconf("SC_OPEN_MAX"))
@@ -152,6 +156,15 @@ def test_the_users_terminal_is_put_back(end: str) -> None:
         after = shown.until(b"over")
 
         assert before.split()[0] in after.replace(b"\r\n", b" ").split()
+
+
+def test_the_last_lines_end_as_all_others() -> None:
+    """The user's terminal stays raw until all is out: its own translation would add another CR."""
+    write = "import os, sys; sys.stdout.write('line\\n' * 12000); sys.stdout.flush(); os._exit(0)"
+    for _ in range(6):
+        with screen(front(write)) as shown:
+            assert shown.wait() == 0
+            assert shown.seen == b"line\r\n" * 12000
 
 
 def test_ctrl_z_stops_the_job_and_fg_goes_on() -> None:

@@ -16,7 +16,10 @@ from gpuprobe.events import (
     GpuSampled,
     PresenceTested,
     ProbeStalled,
+    Setting,
+    XidReported,
 )
+from gpuprobe.live.engine_notes import EngineNotes
 from gpuprobe.live.session import Session
 from gpuprobe.live.sources import live_sources
 from gpuprobe.reading import Known, Reason, Unavailable
@@ -441,6 +444,26 @@ def test_a_loss_seen_elsewhere_ends_the_calls(tree: FakeSysfs, fake: FakeNvml) -
         after = fake.count(ONE)
 
     assert calls == after
+
+
+@needs_compiler
+@pytest.mark.parametrize(("setting", "goes_on"), [(Setting.BARE, True), (Setting.LOG, False)])
+@pytest.mark.parametrize("code", [79, 119])
+def test_a_kernel_line_that_a_program_prints_ends_no_calls(
+    tree: FakeSysfs, fake: FakeNvml, code: int, setting: Setting, goes_on: bool
+) -> None:
+    """An Xid out of the kernel's log does; what an engine shows of that log may be old."""
+    notes = EngineNotes(5)
+    with watching(tree, fake, notes) as watched:
+        watched.until(sampled_both)
+        notes.put(XidReported, f"Xid {code}", code=code, device=ONE, setting=setting)
+        watched.until(lambda w: w.of(XidReported, ONE))
+        watched.for_s(0.5)
+        calls = fake.count(ONE)
+        watched.for_s(0.5)
+        after = fake.count(ONE)
+
+    assert (after > calls) is goes_on
 
 
 def test_an_event_of_any_source_ends_the_pause(tree: FakeSysfs) -> None:

@@ -65,6 +65,16 @@ def test_behind_another_rank_s_cuda_error_it_is_a_consequence() -> None:
     assert lines(only(text), Role.CONSEQUENCE) == [2]
 
 
+def test_a_peer_that_went_away_in_the_second_of_another_rank_s_error_is_a_consequence() -> None:
+    """Two ranks that stamp whole seconds: the error is why the peer was gone."""
+    text = (
+        "(RayWorkerWrapper pid=11, ip=10.0.0.5) ERROR 09-11 10:40:02 [worker_base.py:620] torch.AcceleratorError: CUDA error: unspecified launch failure\n"
+        "(RayWorkerWrapper pid=12, ip=10.0.0.6) ERROR 09-11 10:40:03 [worker_base.py:620] torch.distributed.DistBackendError: NCCL error in: NCCLUtils.hpp:317, remote process exited or there was a network error, NCCL version 2.27.3\n"
+    )
+
+    assert kinds(text) == [Kind.CANNOT_TELL]
+
+
 def test_a_cuda_error_after_it_explains_nothing() -> None:
     """Clean-up after a timeout may fail in CUDA too: the timeout stays."""
     assert first(WATCHDOG + "RuntimeError: CUDA error: unspecified launch failure\n").kind is KIND

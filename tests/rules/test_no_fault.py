@@ -61,3 +61,17 @@ def test_what_root_took_away_at_a_prompt_is_no_fault() -> None:
 
     assert kinds(text) == [Kind.NO_FAULT]
     assert kinds(text.replace("# echo", "# do not write")) == [Kind.CANNOT_TELL]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It would be great if the engine printed when a GPU has fallen off the bus (Xid 79).\n",
+        "The loss goes to nan. Someone told me about GPUs falling off the bus, but dmesg is clean.\n",
+        "There is no Xid 79 in dmesg and nvidia-smi works, so why is it slow?\n",
+    ],
+    ids=["wished", "hearsay", "denied"],
+)
+def test_a_fault_that_nobody_saw_is_no_fault(text: str) -> None:
+    """A sentence that wishes for a message, repeats hearsay or denies tells of no fault."""
+    assert kinds(text) == [Kind.NO_FAULT]

@@ -110,6 +110,17 @@ Date:   Fri Feb 14 10:00:00 2025 +0100
     Newer drivers print
         NVRM: GPU 0000:b3:00.0: GPU has fallen off the bus.
 """
+SHORT_COMMIT = LOGGED_COMMIT.replace(
+    "commit 3b1f0c9d8e7f6a5b4c3d2e1f0a9b8c7d6e5f4a3b", "commit 3b1f0c9d8e7f"
+)
+FAQ = f"""## FAQ
+### Why do I get `{XID}`?
+The card has lost its link: check the riser and the power supply.
+"""
+READ_FAQ = f"""## FAQ
+I have read it. My GPU was gone again after an hour:
+{XID}
+"""
 BISECTED = f"""commit 3b1f0c9d8e7f6a5b4c3d2e1f0a9b8c7d6e5f4a3b is the first bad one.
 [   11.000001] {XID}
 """
@@ -141,6 +152,8 @@ JSON = f"""{{
         MAN_PAGE,
         ONELINE,
         LOGGED_COMMIT,
+        SHORT_COMMIT,
+        FAQ,
     ],
     ids=lambda text: text[:20],
 )
@@ -150,7 +163,7 @@ def test_programs_rules_lists_and_documentation_are_program_text(text: str) -> N
 
 @pytest.mark.parametrize(
     "text",
-    [ISSUE, DMESG, TRACEBACK, SHELL, JSON, ASSERTS, SYSCTL, XID, SMI, BISECTED, ""],
+    [ISSUE, DMESG, TRACEBACK, SHELL, JSON, ASSERTS, SYSCTL, XID, SMI, BISECTED, READ_FAQ, ""],
     ids=lambda text: text[:20],
 )
 def test_issues_logs_and_transcripts_are_not(text: str) -> None:

@@ -1,9 +1,8 @@
-"""One core and several give the same, and so do repeats found one by one and all at once."""
+"""One core and several give the same, and so do repeats that are counted unread."""
 
 from __future__ import annotations
 
 import json
-import re
 import threading
 from collections.abc import Iterator
 
@@ -14,11 +13,9 @@ from hypothesis import strategies as st
 from gpuprobe.sources import ahead, known_lines, regions, repeated_messages, repeats
 from gpuprobe.sources import scan as scan_module
 from gpuprobe.sources.ingest import Ingest, Reading
-from gpuprobe.sources.known_lines import DIGITS, KnownLines
 from gpuprobe.sources.needles import LazyMatcher
 from gpuprobe.sources.repeated_messages import RepeatedMessages
 from gpuprobe.sources.scan import Scan
-from gpuprobe.sources.search import Found, search
 
 QUIET = "systemd[1]: Finished fstrim.service - Discard unused blocks."
 AER = (
@@ -29,7 +26,6 @@ AER = (
 )
 LOST = "kernel: NVRM: Xid (PCI:0000:41:00): 79, GPU has fallen off the bus."
 MARK = "-- Boot 0123456789abcdef0123456789abcdef --"
-PREFIX = DIGITS + rb":" + DIGITS + rb"\ host\ "
 
 
 @pytest.fixture(autouse=True)
@@ -54,8 +50,8 @@ def log(reports: list[str], turns: int, end: str = "\n") -> bytes:
 def read(
     data: bytes, monkeypatch: pytest.MonkeyPatch, *, cores: int, size: int, prefilter: bool = True
 ) -> Reading:
-    monkeypatch.setattr(regions, "spare_cores", lambda: cores - 1)
-    monkeypatch.setattr(ahead, "spare_cores", lambda: cores - 1)
+    monkeypatch.setattr(regions, "usable_cores", lambda: cores)
+    monkeypatch.setattr(ahead, "usable_cores", lambda: cores)
     blocks = (data[at : at + size] for at in range(0, len(data), size))
     return Ingest("case.log", 0).read(Scan(blocks, prefilter=prefilter), [])
 
@@ -104,7 +100,7 @@ def test_known_lines_are_counted_by_other_threads(monkeypatch: pytest.MonkeyPatc
 
 def test_no_thread_is_left_when_reading_ends_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """An error in the input, as an interrupt, comes through and stops the workers."""
-    monkeypatch.setattr(regions, "spare_cores", lambda: 1)
+    monkeypatch.setattr(regions, "usable_cores", lambda: 2)
     data = log([QUIET, *AER], 500)
 
     def blocks() -> Iterator[bytes]:
@@ -120,92 +116,18 @@ def test_no_thread_is_left_when_reading_ends_early(monkeypatch: pytest.MonkeyPat
 def test_a_short_input_starts_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is read in a moment is read by one thread."""
     monkeypatch.setattr(regions, "LONG_INPUT", 8 << 20)
-    monkeypatch.setattr(regions, "spare_cores", lambda: pytest.fail("asked for other cores"))
+    monkeypatch.setattr(regions, "usable_cores", lambda: pytest.fail("asked for other cores"))
     blocks = iter([log([QUIET, *AER], 500)])
 
     assert Ingest("case.log", 0).read(Scan(blocks), []).events
 
 
-def test_spare_cores_are_those_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that is bound to one core has none to spare."""
+def test_usable_cores_are_those_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that is bound to one core has that one."""
     monkeypatch.setattr(ahead.os, "sched_getaffinity", lambda _: {3}, raising=False)
-    assert ahead.spare_cores() == 0
+    assert ahead.usable_cores() == 1
     monkeypatch.setattr(ahead.os, "sched_getaffinity", lambda _: {0, 2, 3}, raising=False)
-    assert ahead.spare_cores() == 2
-
-
-TEMPLATES = (
-    (PREFIX, b"RxErr"),
-    (PREFIX, b"a longer line (Receiver ID)"),
-    (PREFIX, b"a longer line (Transmit ID)"),
-    (DIGITS + rb"\ ", b"another kind of head"),
-    (rb"", b"ends another kind of head"),
-)
-
-
-def known_line(number: int, stamp: int) -> bytes:
-    return (b"%d:%02d host ", b"%d:%02d host ", b"%d:%02d host ", b"%d%02d ", b"")[number].replace(
-        b"%02d", b"%02d" % (stamp % 60)
-    ).replace(b"%d", b"%d" % stamp) + TEMPLATES[number][1]
-
-
-@settings(max_examples=100, deadline=None)
-@given(
-    lines=st.lists(
-        st.one_of(
-            st.builds(known_line, st.integers(0, 4), st.sampled_from([7, 8, 9, 12, 4711])),
-            st.sampled_from(
-                [
-                    b"",
-                    b"x",
-                    b"7:0x host RxErr",
-                    b"7:07 host RxErr ",
-                    b"8:08 hosT a longer line (Receiver ID)",
-                    b"7:07 host\xff a longer line (Receiver ID)",
-                    b"-- Boot x --",
-                    b"fallen off the bus",
-                ]
-            ),
-        ),
-        max_size=60,
-    ),
-    last=st.booleans(),
-)
-def test_all_at_once_is_as_one_by_one(lines: list[bytes], last: bool) -> None:
-    """Lines found with arrays are those that the pattern matches, and nothing else changes."""
-    words = (b"RxErr", b"longer", b"kind of head", b"-- Boot ", b"fallen")
-    pattern = re.compile(b"|".join(words))
-
-    class Words:
-        def hits(self, data: bytes) -> list[int]:
-            return [match.end() for match in pattern.finditer(data)]
-
-        def present(self, text: str) -> bool:
-            return bool(pattern.search(text.encode()))
-
-    data = b"\n".join(lines) + b"\n" * last
-    taught = KnownLines(TEMPLATES)
-    for stamp in (7, 12):
-        for number in range(5):
-            line = known_line(number, stamp) + b"\n"
-            taught.learn(line, [(0, len(line), number)])
-    assert taught.layouts() is not None
-
-    def told(found: Found) -> tuple[object, ...]:
-        known = found.known
-        return (
-            found.hits,
-            [int(at) for at in known.starts],
-            [int(at) for at in known.ends],
-            [int(number) for number in known.numbers],
-            known.tally(20, 400),
-            found.line_ends,
-            found.mark,
-        )
-
-    fast = search(data, Words(), taught, (b"-- Boot ",))
-    plain = search(data, Words(), KnownLines(TEMPLATES), (b"-- Boot ",))
-    assert told(fast) == told(plain)
+    assert ahead.usable_cores() == 3
 
 
 def test_messages_of_a_json_journal_are_counted_unread(monkeypatch: pytest.MonkeyPatch) -> None:

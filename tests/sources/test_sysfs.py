@@ -24,13 +24,11 @@ from gpuprobe.reading import Known, Reason, Unavailable
 from gpuprobe.sources import pci_tree, sysfs
 from gpuprobe.sources.pci_readings import (
     read_aer,
-    read_aspm,
     read_aspm_policy,
     read_function,
     read_link,
     read_port_status,
     read_power,
-    read_slot,
 )
 from gpuprobe.sources.pci_tree import (
     Presence,
@@ -193,18 +191,9 @@ def test_who_a_function_is_survives_its_loss(machine: FakeSysfs) -> None:
     assert read_function(GPU, machine.root).driver.reason is Reason.NOT_THERE
 
 
-def test_aspm_and_slot(machine: FakeSysfs) -> None:
-    """Policy, the states of one link, and the slot by its board's name."""
-    machine.slot("7", GPU)
-    link = machine.folder(GPU) / "link"
-    link.mkdir()
-    (link / "l1_aspm").write_text("1\n")
-
+def test_aspm_policy(machine: FakeSysfs) -> None:
+    """The policy that stands in brackets among all of them."""
     assert read_aspm_policy(machine.root) == Known("default")
-    assert read_aspm(GPU, machine.root) == Known({"l1_aspm": True})
-    assert read_aspm(OTHER, machine.root).reason is Reason.NOT_SUPPORTED
-    assert read_slot(GPU, machine.root) == Known("7")
-    assert read_slot(OTHER, machine.root).reason is Reason.NOT_SUPPORTED
 
 
 def test_a_port_says_whether_its_link_is_up_to_root_alone(machine: FakeSysfs) -> None:

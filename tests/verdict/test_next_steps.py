@@ -8,7 +8,7 @@ import pytest
 
 from gpuprobe.api import diagnose_text
 from gpuprobe.diagnosis import Kind, NextStep
-from gpuprobe.events import Event, OtherFailed, PresenceTested
+from gpuprobe.events import Event, OtherFailed, PresenceTested, ProcessCrashed
 from tests.live_events import base, facts, judged
 
 BOUND = "[    8.000000] nvidia 0000:1a:00.0: enabling device (0140 -> 0142)\n"
@@ -138,6 +138,18 @@ def test_blocking_launches_need_a_cuda_program() -> None:
     assert steps(asleep)
     assert not any("CUDA_LAUNCH" in (step.command or "") for step in steps(asleep))
     assert any("CUDA_LAUNCH" in (step.command or "") for step in steps(TEXTS["cannot-tell"]))
+
+
+@pytest.mark.parametrize(("signal", "leaves_one"), [("SIGSEGV", True), ("SIGKILL", False)])
+def test_a_core_file_is_read_where_the_signal_leaves_one(signal: str, leaves_one: bool) -> None:
+    """SIGKILL writes no core."""
+    crash = ProcessCrashed(**base(10.0, device=None), signal=signal, process="vllm", pid=9)
+
+    found = judged(*facts(), crash).verdicts[0]
+
+    assert found.kind is Kind.PROCESS_CRASH
+    commands = [step.command or "" for step in found.next_steps]
+    assert any(one.startswith("coredumpctl") for one in commands) is leaves_one
 
 
 def test_a_gpu_that_answered_after_the_failure_is_not_asked_again() -> None:

@@ -222,3 +222,13 @@ def test_the_hosts_memory_is_told_where_it_was_sampled() -> None:
     assert row is not None
     assert "host memory at least 12 GiB available; memory pressure at most 3.5 %" in row.why
     assert row.figures["host_available_gib_min"] == 12
+
+
+def test_the_hosts_memory_before_a_short_window_still_holds_in_it() -> None:
+    """It is read every 30 s, and at once where much of it goes."""
+    before = HostSampled(**base(-25, source="host", device=None), memory_available_bytes=12 << 30)
+
+    row = none_seen(verdict(before, *steady(5), lost(5.05)))
+
+    assert row is not None
+    assert row.figures["host_available_gib_min"] == 12

@@ -12,14 +12,11 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from gpuprobe.events import AerReported, UncleanEndFound
+from gpuprobe.events import BOARD_CONTROLLER, AerReported, UncleanEndFound
 from gpuprobe.identity import PciAddress
 from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Window
 from gpuprobe.sources.wording.base import Family, Pattern, Reading
-
-CONTROLLER = "bmc"
-"""The driver's name in an `AerReported` that a board's controller wrote."""
 
 _Severity = Literal["correctable", "non-fatal", "fatal"]
 
@@ -33,7 +30,7 @@ def _severity(words: str) -> _Severity:
 
 def _report(window: Window, severity: _Severity, device: PciAddress | None = None) -> AerReported:
     return AerReported(
-        **window.base(device), severity=severity, driver=CONTROLLER, firmware_first=True
+        **window.base(device), severity=severity, driver=BOARD_CONTROLLER, firmware_first=True
     )
 
 

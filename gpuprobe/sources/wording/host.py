@@ -34,21 +34,22 @@ def _host(what: str) -> _Read:
 
 
 _MODULE = regex(
-    r"\bRIP: \S.{0,120}\[(?P<rip>nvidia\w*|amdgpu|nouveau|xe|i915)\b"
-    r"|\bWorkqueue: .{0,80}\[(?P<queue>nvidia\w*|amdgpu|nouveau|xe|i915)\b"
-    r"|\bpc : \S.{0,120}\[(?P<pc>nvidia\w*|amdgpu|nouveau|xe|i915)\b"
+    r"\b(?:RIP: \S.{0,120}|Workqueue: .{0,80}|pc : \S.{0,120})"
+    r"\[(?P<module>nvidia\w*|amdgpu|nouveau|xe|i915)\b"
 )
 """Where a kernel's trace stands in the code of a GPU's driver."""
+
+_TRACE_LINES = 12
+"""Lines of a trace in which that is told."""
 
 
 def _traced(what: str) -> _Read:
     """A reader of what the kernel prints a trace behind."""
 
     def read(match: re.Match[str], window: Window) -> Reading:
-        text = "\n".join((window.text, *(record.message for record in window.after(12))))
+        text = "\n".join((window.text, *(record.message for record in window.after(_TRACE_LINES))))
         found = _MODULE.search(text)
-        module = next((name for name in found.groups() if name), "") if found else ""
-        return HostFaulted(what=what, module=module, **window.base())
+        return HostFaulted(what=what, module=found["module"] if found else "", **window.base())
 
     return read
 

@@ -246,7 +246,7 @@ PATTERNS = (
         needles=("GPU is lost", "target GPU has fallen off the bus", ", error code 15"),
         regex=regex(
             r"GPU is lost\.?\s+Reboot\s+the|(?::\s*|=\s?[\"']?|\(|\"|')GPU is lost\b(?!\s+(?:and|or|when|if|because|on|in|so)\b)"
-            r"|\A\s*GPU is lost\W*\Z|GPU is lost \(15\)|>GPU is lost<|\bNVML: can't get GPU #\d+, error code 15\b|the target GPU has fallen off the bus or has otherwise become inaccessible"
+            r"|\A\s*GPU is lost\W*\Z|GPU is lost \(15\)|>GPU is lost<|\bNVML: can't get (?:[a-z ]{1,40} (?:for|of) )?GPU #\d+, error code 15\b|the target GPU has fallen off the bus or has otherwise become inaccessible"
         ),
         read=_read_lost_text,
         examples=(
@@ -254,6 +254,7 @@ PATTERNS = (
             "nvml: GPU is lost",
             "hwmc GPU2: unable to get fan speed - GPU is lost (15)",
             "WARN: NVML: can't get GPU #1, error code 15",
+            "WARN: NVML: can't get fan speed for GPU #1, error code 15",
             "<product_name>GPU is lost</product_name>",
             "    Product Name                          : GPU is lost",
             'time="2026-03-04T05:06:07Z" level=error msg="error getting utilisation: GPU is lost"',

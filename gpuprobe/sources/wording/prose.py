@@ -22,10 +22,38 @@ _OTHER_XIDS = regex(
 
 _HIGHEST_XID = 200
 
+_FILLER = (
+    r"(?:(?:an?|any|the|single|new|kernel|NVRM|gpu|card|driver|has|have|had|ever|is|was|such|"
+    r"lines? with|(?:sign|trace|hint|mention)s? of) )*"
+)
+
+_NOBODY_SAW = regex(
+    r"\bwould be (?:\w+ )?(?:great|nice|good|helpful|useful|handy|cool|better)\b"
+    r"(?:(?!\b(?:why|how|what|some(?:one|body)|any(?:one|body)|you|help)\b)[^.!?:;])*$"
+    r"|\bshould (?!not\b)(?:\w+ )?(?:print|say|tell|show|warn|log|detect|report|mention)\b[^.!?:;,]*$"
+    r"|\b(?:pages?|docs?|documentation|manual|catalog(?:ue)?) says?\b[^.!?;]*$"
+    r"|\b(?:told (?:me|us) about|(?:read|heard|talk(?:s|ed|ing)?) (?:about|of)|googled)\b[^.!?:;,]*$"
+    rf"|\b(?:no|nor|without|zero|never) {_FILLER}$"
+    rf"|(?:(?<!should )\bnot|\bnever|n['\u2019]t) (?:see|seen|saw|find|found|show|contain|logged) {_FILLER}$",
+    re.IGNORECASE,
+)
+"""What stands before a fault that its sentence wishes for, denies or knows from hearsay."""
+
+_SAW_AFTER_ALL = regex(
+    r"[^.!?]{0,80}\b(?:only|except|unless|until|any ?more|any longer|mine|ours)\b"
+)
+"""What goes on behind it where the fault was there at other times."""
+
+
+def _seen(match: re.Match[str]) -> bool:
+    """Whether the sentence says that the fault was there."""
+    denied = _NOBODY_SAW.search(match.string, max(0, match.start() - 200), match.start())
+    return denied is None or _SAW_AFTER_ALL.match(match.string, match.end()) is not None
+
 
 def _read_xid(match: re.Match[str], window: Window) -> Reading:
     code = int(match["code"])
-    if not 0 < code <= _HIGHEST_XID or _OTHER_XIDS.search(window.text):
+    if not 0 < code <= _HIGHEST_XID or _OTHER_XIDS.search(window.text) or not _seen(match):
         return None
     lost = code == 79 or _LOSS.search(window.text) is not None
     events = [ProseMentioned(topic="xid", xid=code, **window.base())]
@@ -36,7 +64,7 @@ def _read_xid(match: re.Match[str], window: Window) -> Reading:
 
 def _mention(topic: str) -> Callable[[re.Match[str], Window], Reading]:
     def read(match: re.Match[str], window: Window) -> Reading:
-        return ProseMentioned(topic=topic, **window.base())
+        return ProseMentioned(topic=topic, **window.base()) if _seen(match) else None
 
     return read
 
@@ -72,8 +100,8 @@ FAMILY = Family(
             id="prose-xid",
             needles=("Xid", "XID", "xid"),
             regex=regex(
-                r"(?<![\w\"'.])(?:Xid|XID|xid)(?:s| error| code| errors| codes| event| message)?(?:\s*[:#]\s*|\s*\(\s*|\s+is\s+|\s+|-)?(?<!=)"
-                r"(?P<code>\d{1,3})(?![\w:]|\.\d)"
+                r"(?<![A-Za-z0-9_\"'.])(?:Xid|XID|xid)(?:s| error| code| errors| codes| event| message)?(?:\s*[:#]\s*|\s*\(\s*|\s+is\s+|\s+|-)?(?<!=)"
+                r"(?P<code>\d{1,3})(?![A-Za-z0-9_:]|\.\d|[\w.-]*\.(?:log|txt|gz|zip|json|md|html|png|jpe?g|ya?ml|csv)\b)"
             ),
             read=_read_xid,
             examples=(
@@ -81,6 +109,12 @@ FAMILY = Family(
                 "the log had XID: 119 in it",
                 "title: xid79 under load",
                 "Xid error 31 whenever the second worker starts",
+                "It would be great if someone could explain the Xid 79 below",
+                "I am not sure what Xid 79 means",
+                "I never see Xid 79 at idle, only under load",
+                "It should not show Xid 79 but does",
+                "I don't have the Xid 79 line any more",
+                "dmesg\u306bXid 79\u304c\u51fa\u307e\u3057\u305f",
             ),
             near=(
                 "0.0.0.0.68 > 255.255.255.255.67: BOOTP/DHCP, Request, length 288, xid 0x1a2b3c4d, secs 1",
@@ -88,6 +122,11 @@ FAMILY = Family(
                 "committed transaction xid 501 of database app",
                 "xid=12345678",
                 "xid 0x4f",
+                "There is no Xid 79 in dmesg and nvidia-smi works",
+                "It would be great if the engine printed Xid 79 beside its own error",
+                "I haven't seen any Xid 79 since",
+                "vLLM should report Xid 79 itself",
+                "-rw-r--r-- 1 u u 4411 Sep 11 03:31 bug-report-xid79.log.gz",
             ),
             source="public reports",
         ),
@@ -107,8 +146,16 @@ FAMILY = Family(
                 "every night we lose a GPU",
                 "Is this device loss known?",
                 "Die Karte ist vom Bus gefallen",
+                "Is there no way to stop the card from falling off the bus?",
             ),
-            near=("a passenger fell of the bus", "lost GPU memory to fragmentation", "I lost connection to the server"),
+            near=(
+                "a passenger fell of the bus",
+                "lost GPU memory to fragmentation",
+                "I lost connection to the server",
+                "someone told me about GPUs falling off the bus",
+                "in a year no card has fallen off the bus",
+                "NVIDIA's page says for it: the GPU has fallen off the bus",
+            ),
             source="public reports",
         ),
         Pattern(

@@ -228,6 +228,16 @@ def _read_reset_row(match: re.Match[str], window: Window) -> Reading:
     )
 
 
+def _read_unknown_row(match: re.Match[str], window: Window) -> Reading:
+    """A row without a single figure; on some healthy GPUs one column or another is unknown."""
+    row = _parse(window.text, _header(window.before(window.REACH)))
+    if row.values:
+        return None
+    return NvmlReturned(
+        code=999, name="UNKNOWN", index=row.index, **_base(window, row, row.address)
+    )
+
+
 def _read_dmon(match: re.Match[str], window: Window) -> Iterator[Event]:
     """Rows below a `# gpu pwr gtemp ...` header: the header's record reads them all."""
     names = match["names"].split()
@@ -297,6 +307,20 @@ FAMILY = Family(
             read=_read_reset_row,
             examples=("2026/05/11 09:12:44.700, 00000000:41:00.0, [GPU requires reset], 41",),
             near=("GPU requires reset",),
+            source="nvidia-smi --query-gpu",
+        ),
+        Pattern(
+            id="smi-csv-unknown",
+            needles=("[Unknown Error]",),
+            regex=regex(r"(?:,\s*\[Unknown Error\]){2,}\s*\Z"),
+            read=_read_unknown_row,
+            examples=(
+                "2026/05/11 09:12:44.700, 0, 00000000:41:00.0, [Unknown Error], [Unknown Error]",
+            ),
+            near=(
+                "2026/05/11 09:12:44.700, 00000000:41:00.0, 71, 402.15 W, [Unknown Error], [Unknown Error]",
+                "2026/05/11 09:12:44.700, 00000000:41:00.0, [Unknown Error]",
+            ),
             source="nvidia-smi --query-gpu",
         ),
         Pattern(

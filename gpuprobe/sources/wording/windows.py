@@ -131,9 +131,9 @@ def _read_whea(match: re.Match[str], window: Window) -> Reading:
 def _read_code_43(match: re.Match[str], window: Window) -> Reading:
     """Any device can have the code; the lines around must show a GPU."""
     near = (window.text, *(record.message for record in (*window.before(6), *window.after(6))))
-    if not any(
-        re.search(r"VEN_(?:10DE|1002)|NVIDIA|GeForce|Radeon", text, re.IGNORECASE) for text in near
-    ):
+    # The code alone, in whatever language, is told of by people too: only the id proves it.
+    makers = "" if match[0].startswith("(") else "|NVIDIA|GeForce|Radeon"
+    if not any(re.search(rf"VEN_(?:10DE|1002){makers}", text, re.IGNORECASE) for text in near):
         return None
     return OtherFailed(
         what="the GPU's driver reported problems (Code 43)", where="Windows", **window.base()
@@ -258,7 +258,8 @@ FAMILY = Family(
             id="live-kernel-event",
             needles=("LiveKernelEvent",),
             regex=regex(
-                r"LiveKernelEvent\b\W{0,40}(?:(?:[Cc]ode|P1|Parameter 1)\b\W{0,6})?(?P<code>141|117|1a8|193)\b"
+                # The label of the code is in the language of the system.
+                r"LiveKernelEvent\b\W{0,40}(?:(?:P1|Parameter 1|[^\W\d]{2,10})\W{0,6})?(?P<code>141|117|1a8|193)\b"
             ),
             read=lambda match, window: GpuHung(
                 driver="nvlddmkm",
@@ -266,7 +267,7 @@ FAMILY = Family(
                 recovered=True if match["code"] == "117" else None,
                 **window.base(),
             ),
-            examples=("Problem Event Name: LiveKernelEvent\nCode: 141", "LiveKernelEvent 117", "Fault bucket LKD_0x141, Event Name: LiveKernelEvent, Code: 141"),
+            examples=("Problem Event Name: LiveKernelEvent\nCode: 141", "LiveKernelEvent 117", "Fault bucket LKD_0x141, Event Name: LiveKernelEvent, Code: 141", "Nombre del evento de problema: LiveKernelEvent\nC\u00f3digo: 141", "\u95ee\u9898\u4e8b\u4ef6\u540d\u79f0: LiveKernelEvent\n\u4ee3\u7801: 117"),
             near=("LiveKernelEvent 1d4",),
             source="Windows Error Reporting",
         ),
@@ -292,13 +293,20 @@ FAMILY = Family(
         ),
         Pattern(
             id="code-43",
-            needles=("reported problems. (Code 43)", "(Code 43)"),
-            regex=regex(r"(?:Windows has stopped this device )?because it has reported problems\. ?\(Code 43\)"),
+            needles=("(Code 43)", "digo 43)", "odice 43)", "(Kod 43)"),
+            regex=regex(
+                r"(?:Windows has stopped this device )?because it has reported problems\. ?\(Code 43\)"
+                r"|\((?:Code|C\u00f3digo|Codice|Kod) 43\)"
+            ),
             read=_read_code_43,
             examples=(
                 "Windows has stopped this device because it has reported problems. (Code 43)\nDevice PCI\\VEN_10DE&DEV_2684&SUBSYS_16F110DE&REV_A1 had a problem starting.",
+                "Windows hat dieses Ger\u00e4t angehalten, weil es Probleme gemeldet hat. (Code 43)\nGer\u00e4t PCI\\VEN_10DE&DEV_2684&SUBSYS_16F110DE&REV_A1",
             ),
-            near=("USB: Windows has stopped this device because it has reported problems. (Code 43)",),
+            near=(
+                "USB: Windows has stopped this device because it has reported problems. (Code 43)",
+                "Meine GeForce zeigt den Fehler (Code 43)",
+            ),
             source="Device Manager",
         ),
         Pattern(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from gpuprobe.events import XidReported
 from gpuprobe.lazy_regex import regex
@@ -16,27 +17,20 @@ def _code(groups: dict[str, str | None]) -> int:
     return int(next(text for name, text in groups.items() if name.startswith("code") and text))
 
 
-def _agent(match: re.Match[str], window: Window, via: str) -> Reading:
-    named = match.groupdict()
-    return XidReported(
-        **window.base(named.get("bdf")),
-        code=_code(named),
-        message=(named.get("msg") or "").strip(),
-        uuid=named.get("uuid"),
-        via=via,
-    )
+def _told_by(via: str) -> Callable[[re.Match[str], Window], Reading]:
+    """What reads the groups `code...`, `bdf`, `uuid` and `msg` of an agent's line."""
 
+    def read(match: re.Match[str], window: Window) -> Reading:
+        named = match.groupdict()
+        return XidReported(
+            **window.base(named.get("bdf")),
+            code=_code(named),
+            message=(named.get("msg") or "").strip(),
+            uuid=named.get("uuid"),
+            via=via,
+        )
 
-def _read_gpud(match: re.Match[str], window: Window) -> Reading:
-    return _agent(match, window, "gpud")
-
-
-def _read_nouveau(match: re.Match[str], window: Window) -> Reading:
-    return _agent(match, window, "nouveau")
-
-
-def _read_device_plugin(match: re.Match[str], window: Window) -> Reading:
-    return _agent(match, window, "k8s-device-plugin")
+    return read
 
 
 def _read_plugin_event(match: re.Match[str], window: Window) -> Reading:
@@ -47,14 +41,6 @@ def _read_plugin_event(match: re.Match[str], window: Window) -> Reading:
     if groups["uuid"] is None and any(re.search(told, r.message) for r in window.after(3)):
         return None
     return XidReported(**window.base(), code=code, uuid=groups["uuid"], via="k8s-device-plugin")
-
-
-def _read_dcgm(match: re.Match[str], window: Window) -> Reading:
-    return _agent(match, window, "dcgm")
-
-
-def _read_agent(match: re.Match[str], window: Window) -> Reading:
-    return _agent(match, window, "nvml-agent")
 
 
 def _read_exporter(match: re.Match[str], window: Window) -> Reading:
@@ -100,10 +86,6 @@ def _read_nvsentinel(match: re.Match[str], window: Window) -> Reading:
     ]
 
 
-def _read_nvsentinel_condition(match: re.Match[str], window: Window) -> Reading:
-    return _agent(match, window, "nvsentinel")
-
-
 PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="xid-gpud",
@@ -112,7 +94,7 @@ PATTERNS: tuple[Pattern, ...] = (
             r"\b[Xx][Ii][Dd] (?P<code>\d{1,3})\s?\((?P<msg>.{0,200}?)\) detected on "
             rf"(?=PCI|GPU)(?:GPU (?=GPU-|PCI))?(?:(?P<uuid>{UUID})\s?)?\(?(?:PCI:(?P<bdf>{SLOT}))?"
         ),
-        read=_read_gpud,
+        read=_told_by("gpud"),
         examples=("XID 79(GPU has fallen off the bus) detected on PCI:0000:c1:00",),
         near=("motion detected on GPU camera",),
         source="leptonai/gpud, xid component",
@@ -121,7 +103,7 @@ PATTERNS: tuple[Pattern, ...] = (
         id="xid-gpud-event",
         needles=("detected by dmesg", "detected by nvml", "detected by kmsg"),
         regex=regex(r"\b[Xx][Ii][Dd] (?P<code>\d{1,3}) detected by (?:dmesg|nvml|kmsg)"),
-        read=_read_gpud,
+        read=_told_by("gpud"),
         examples=('"message": "xid 119 detected by dmesg (47 minutes ago)",',),
         near=("no xid detected by dmesg",),
         source="leptonai/gpud, xid events",
@@ -130,7 +112,7 @@ PATTERNS: tuple[Pattern, ...] = (
         id="xid-nouveau",
         needles=("gsp: Xid:",),
         regex=regex(rf"nouveau (?P<bdf>{SLOT}): gsp: Xid:(?P<code>\d{{1,3}})(?P<msg> .*)?"),
-        read=_read_nouveau,
+        read=_told_by("nouveau"),
         examples=(
             "nouveau 0000:65:00.0: gsp: Xid:13 Graphics SM Warp Exception on (GPC 0, TPC 1)",
         ),
@@ -138,12 +120,27 @@ PATTERNS: tuple[Pattern, ...] = (
         source="Linux, drivers/gpu/drm/nouveau/nvkm/subdev/gsp",
     ),
     Pattern(
+        # The driver of Tegra writes the Xid's number into the channel, and logs that it did.
+        id="xid-nvgpu",
+        needles=("error notifier set to",),
+        regex=regex(
+            r"\b(?:nvgpu|gk20a)\b.{0,160}\berror notifier set to (?P<code>8|13|31|43)\b(?= for ch|, ch)"
+        ),
+        read=_told_by("nvgpu"),
+        examples=(
+            "nvgpu: 17000000.gpu     nvgpu_set_err_notifier_locked:143  [ERR]  error notifier set to 31 for ch 479 owned by python3",
+            "gk20a 57000000.gpu: gk20a_set_error_notifier: error notifier set to 8 for ch 3",
+        ),
+        near=("tegra-vi4 15700000.vi: error notifier set to 1",),
+        source="nvgpu, os/linux/linux-channel.c",
+    ),
+    Pattern(
         id="xid-device-plugin",
         needles=("XidCriticalError: Xid=",),
         regex=regex(
             rf"XidCriticalError: Xid=(?P<code>\d{{1,3}})\b(?: on (?:Device=)?(?:nvidia\d+, uuid=)?(?P<uuid>{UUID}))?"
         ),
-        read=_read_device_plugin,
+        read=_told_by("k8s-device-plugin"),
         examples=(
             "XidCriticalError: Xid=48 on Device=GPU-0d1e2f30-4152-6374-8596-a7b8c9daebfc, the device will go unhealthy.",
             "XidCriticalError: Xid=48 on all devices; all devices will go unhealthy.",
@@ -213,7 +210,7 @@ PATTERNS: tuple[Pattern, ...] = (
         id="xid-nvsentinel-condition",
         needles=("ErrorCode:",),
         regex=regex(rf"\bErrorCode:(?P<code>\d{{1,3}}) PCI:(?P<bdf>{SLOT})"),
-        read=_read_nvsentinel_condition,
+        read=_told_by("nvsentinel"),
         examples=(
             "ErrorCode:79 PCI:0002:00:00 GPU has fallen off the bus Recommended Action=RESTART_BM",
         ),
@@ -244,7 +241,7 @@ PATTERNS: tuple[Pattern, ...] = (
         regex=regex(
             r"Detected (?:an? XID|XID|Xid)(?: error)?:? (?P<code>\d{1,3})(?: error)? (?:for|on) GPU"
         ),
-        read=_read_dcgm,
+        read=_told_by("dcgm"),
         examples=("Detected XID 79 for GPU 2. Drain and reboot.",),
         near=("Detected XID wraparound in table 3",),
         source="NVIDIA/DCGM, error texts",
@@ -253,7 +250,7 @@ PATTERNS: tuple[Pattern, ...] = (
         id="xid-dcgm-uncontained",
         needles=("an uncontained error (XID",),
         regex=regex(r"\bGPU(?: \d{1,2})? had an uncontained error \(XID (?P<code>95)\)"),
-        read=_read_dcgm,
+        read=_told_by("dcgm"),
         examples=("GPU had an uncontained error (XID 95)",),
         near=("an uncontained error (XID 95) means that the GPU has to be reset",),
         source="NVIDIA/DCGM, dcgm_errors.h",
@@ -264,7 +261,7 @@ PATTERNS: tuple[Pattern, ...] = (
         regex=regex(
             rf"\bXID (?P<code>\d{{1,3}}) detected (?:on GPU \d+ ?\((?P<bdf>{SLOT})\) )?in /dev/kmsg"
         ),
-        read=_read_dcgm,
+        read=_told_by("dcgm"),
         examples=(
             "XID 79 detected on GPU 3(0000:65:00.0) in /dev/kmsg.",
             "XID 119 detected in /dev/kmsg. Hostengine restart required.",
@@ -278,7 +275,7 @@ PATTERNS: tuple[Pattern, ...] = (
         regex=regex(
             r"\bdetected (?:unknown )?XID-(?P<code>\d{1,3}) on the instance, review|\bXID error: (?P<code_gcm>\d{1,3}), XID causes: "
         ),
-        read=_read_agent,
+        read=_told_by("nvml-agent"),
         examples=(
             "NvidiaXID79Error   node/ip-10-0-1-2   detected XID-79 on the instance, review kernel logs for additional information.",
             "non-critical XID error: 31, XID causes: User App Error.",
@@ -293,7 +290,7 @@ PATTERNS: tuple[Pattern, ...] = (
             rf"\bGPU[ #]?\d{{1,2}}(?: \((?:(?P<uuid>{UUID})|(?:PCI:)?(?P<bdf>{SLOT}))?[^)]*\))?:? "
             r"(?:Xid|XID)(?: error| event)?:? (?P<code>\d{1,3})(?![\dx])(?:[,:] (?P<msg>.*))?"
         ),
-        read=_read_agent,
+        read=_told_by("nvml-agent"),
         examples=(
             "GPU 0: Xid 79, GPU has fallen off the bus",
             "GPU 3 (PCI:0000:65:00): Xid error: 63",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpuprobe.sources.framing import FORMATS, peel_lines, sniff
-from gpuprobe.sources.lines import split_lines
+from gpuprobe.sources.lines import Lines
 
 XID = "NVRM: Xid (PCI:0000:2b:00): 79, pid=77, GPU has fallen off the bus."
 FIELDS = {
@@ -20,7 +20,7 @@ OTHER = EXPORT.replace(XID, "usb 1-1: reset").replace("i=9", "i=10")
 
 
 def records(text: str):
-    lines = list(split_lines(text))
+    lines = list(Lines([text.encode()]))
     return list(peel_lines(lines, sniff([line for _, line in lines])))
 
 

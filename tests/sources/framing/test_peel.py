@@ -399,9 +399,9 @@ def test_hostile_line_takes_no_time(line):
         "[  1.000000] ",
         "(a",
     ):
-        start = time.perf_counter()
+        start = time.process_time()
         peel(1, head + line)
-        assert time.perf_counter() - start < 2.0
+        assert time.process_time() - start < 2.0
 
 
 def test_date_and_two_words_are_no_host():
