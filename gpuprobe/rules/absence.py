@@ -7,6 +7,7 @@ from gpuprobe.events import (
     AerRecoveryEnded,
     DeviceChanged,
     Event,
+    GpuSampled,
     LinkStateReported,
     SlotChanged,
 )
@@ -18,6 +19,9 @@ CAME_BACK_S = 60.0
 
 ON_PURPOSE_S = 600.0
 """How long after somebody's removal or reset an absence is taken to be asked for."""
+
+ANSWERS_AFTER_S = 1.0
+"""A GPU whose driver reads it so long after words of its loss was there when they were written."""
 
 
 def came_back(timeline: Timeline, event: Event, gpu: PciAddress | None) -> bool:
@@ -57,6 +61,18 @@ def answered_again(timeline: Timeline, event: Event) -> DeviceChanged | None:
         if change.device.slot == event.device.slot and gap is not None and 0 < gap <= CAME_BACK_S:
             return change
     return None
+
+
+def sampled_after(timeline: Timeline, event: Event, device: PciAddress | None) -> bool:
+    """Whether the driver still read the device's power or heat a while after `event`."""
+    return device is not None and any(
+        (sample.power_w is not None or sample.temp_c is not None)
+        and sample.device is not None
+        and sample.device.slot == device.slot
+        and (timeline.seconds_between(event, sample) or 0.0) > ANSWERS_AFTER_S
+        and timeline.same_run(event, sample)
+        for sample in timeline.of(GpuSampled)
+    )
 
 
 def asked_for(timeline: Timeline, event: Event, device: PciAddress | None) -> bool:

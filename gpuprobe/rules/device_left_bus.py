@@ -18,7 +18,8 @@ What is no proof:
     Any CUDA error by itself: "unspecified launch failure" is printed for a lost device and for a
     kernel that executes a trap on a healthy one. Xid 154, which the driver logs for every GPU it
     manages. "No devices were found". A hung nvidia-smi. A lower link generation at idle. A device
-    that somebody removed, unbound or reset on purpose.
+    that somebody removed, unbound or reset on purpose. Kernel lines that a watched engine prints,
+    while the driver goes on reading that GPU: they are old.
 
 Three tests:
     (a) is the device's directory still in sysfs, (b) does its config space answer, (c) does the
@@ -48,7 +49,7 @@ from gpuprobe.events import (
 )
 from gpuprobe.identity import PciAddress
 from gpuprobe.rules import loss_signs
-from gpuprobe.rules.absence import CAME_BACK_S, asked_for
+from gpuprobe.rules.absence import CAME_BACK_S, asked_for, sampled_after
 from gpuprobe.rules.base import RM_STATUS_LOST, Finding, Rule, gpu_name, moment, stall_words
 from gpuprobe.rules.loss_signs import Sign, Test
 from gpuprobe.timeline import Timeline
@@ -61,7 +62,7 @@ def find(timeline: Timeline) -> Sequence[Finding]:
     """Losses, one finding a GPU."""
     by_gpu: dict[PciAddress | str | None, list[Sign]] = defaultdict(list)
     for sign in loss_signs.proofs(timeline):
-        if not asked_for(timeline, sign.event, sign.device):
+        if not (asked_for(timeline, sign.event, sign.device) or _is_old(timeline, sign)):
             key = sign.device.slot if sign.device else sign.uuid
             by_gpu[key].append(sign)
     support = [
@@ -79,6 +80,11 @@ def find(timeline: Timeline) -> Sequence[Finding]:
             _add_support(timeline, finding, support, alone=len(findings) == 1)
         return findings
     return _from_support(timeline, support)
+
+
+def _is_old(timeline: Timeline, sign: Sign) -> bool:
+    """Whether a program shows kernel lines of another time: the driver still reads the GPU."""
+    return sign.event.setting is Setting.BARE and sampled_after(timeline, sign.event, sign.device)
 
 
 def _join_nameless(by_gpu: dict[PciAddress | str | None, list[Sign]]) -> None:

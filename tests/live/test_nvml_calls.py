@@ -110,7 +110,10 @@ def test_firmware_xids_are_those_of_the_catalogue() -> None:
 
 
 def test_field_ids_are_those_of_the_binding() -> None:
-    """Ids and argument numbers agree with nvidia-ml-py's own constants."""
+    """Ids and argument numbers agree with nvidia-ml-py's own constants.
+
+    Those of the throttle times have had their names only since 12.575.
+    """
     spec = importlib.util.find_spec("pynvml")
     assert spec is not None
     text = Path(str(spec.origin)).read_text("utf-8")
@@ -140,4 +143,7 @@ def test_field_ids_are_those_of_the_binding() -> None:
         "pcie_lane_errors": "NVML_FI_DEV_PCIE_COUNT_LANE_ERROR",
     }
     ours = {v.name: v.field for call in CALLS for v in call.gives if v.field is not None}
-    assert {name: int(fields[constant]) for name, constant in expected.items()} == ours
+    assert expected.keys() == ours.keys()
+    for name, constant in expected.items():
+        if constant in fields or not name.startswith("throttle_"):
+            assert int(fields[constant]) == ours[name]

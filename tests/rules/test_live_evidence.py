@@ -16,6 +16,7 @@ from gpuprobe.events import (
     NvmlReturned,
     PresenceTested,
     ProbeStalled,
+    Setting,
     XidReported,
 )
 from tests.live_events import OTHER, base, counted, facts, judged, lost, steady
@@ -182,3 +183,22 @@ def test_samples_alone_say_nothing_failed() -> None:
 
     assert all(isinstance(event, GpuSampled) for event in samples)
     assert first(*samples).kind is Kind.NO_FAULT
+
+
+@pytest.mark.parametrize(
+    ("setting", "sampled_s", "answer"),
+    [
+        (Setting.BARE, 60.0, Kind.NO_FAULT),
+        (Setting.BARE, 30.5, Kind.DEVICE_LEFT_BUS),
+        (Setting.LOG, 60.0, Kind.DEVICE_LEFT_BUS),
+    ],
+)
+def test_kernel_lines_that_a_program_shows_are_old_where_the_gpu_is_read_on(
+    setting: Setting, sampled_s: float, answer: Kind
+) -> None:
+    """A start script prints dmesg with last week's Xid 79; the driver reads the GPU all along."""
+    shown = {**base(30.0, "NVRM: Xid 79", source="engine"), "setting": setting}
+
+    found = judged(*facts(), *steady(sampled_s), XidReported(**shown, code=79))
+
+    assert found.answer is answer
