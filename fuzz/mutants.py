@@ -42,8 +42,8 @@ MUTANTS: Final = (
     Mutant(
         "a removal on purpose is called a loss",
         "gpuprobe/rules/device_left_bus.py",
-        "        if not asked_for(timeline, sign.event, sign.device):\n            key",
-        "        if True:\n            key",
+        "        if not (asked_for(timeline, sign.event, sign.device) or _is_old(timeline, sign)):",
+        "        if not _is_old(timeline, sign):",
         ("tests/rules/test_device_left_bus.py", "tests/test_incidents.py"),
     ),
     Mutant(

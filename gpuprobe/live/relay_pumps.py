@@ -22,6 +22,9 @@ from gpuprobe.live import relay_frames
 CHUNK: Final = 1 << 17
 """Bytes read at once; a pipe holds up to eight times as much. A terminal gives 4095 at most."""
 
+AT_ONCE: Final = 8
+"""Pieces of a terminal that are copied before it is asked again whether there is more."""
+
 PIECE: Final = 1 << 12
 """Up to so many bytes the copy for the probe may wait for more, as a frame costs much beside it."""
 
@@ -248,6 +251,7 @@ class Pump(threading.Thread):
         if stat.S_IFMT(os.fstat(target).st_mode) in (stat.S_IFIFO, stat.S_IFSOCK):
             poller.register(target, 0)  # tells at once when its reader has gone
         view = memoryview(bytearray(CHUNK))
+        at_once = 1 if os.get_blocking(self._source) else AT_ONCE
         left: int | None = None
         while True:
             # After the engine's end, what is there is read and nothing is waited for: a daemon that
@@ -259,10 +263,10 @@ class Pump(threading.Thread):
                 left = PIPE_BYTES  # a pipe held no more: what comes behind it is not the engine's
             if ready.get(target, 0) & _GONE:
                 return
-            if self._source in ready:
+            for _ in range(at_once if self._source in ready else 0):
                 size = _read(self._source, view)
                 if size is None:
-                    continue
+                    break
                 if size == 0 or not self._hand_on(view[:size], target):
                     return
                 left = left - size if left is not None else None
