@@ -119,7 +119,7 @@ def test_an_engine_that_the_kernel_holds_is_not_waited_for(
             run.verdict_after_s()
             left = wait_until(lambda: run.process.poll() is not None, 10.0)
         finally:
-            for pid in (*descendants(engine), engine):
+            for pid in (engine, *descendants(engine)):
                 os.kill(pid, signal.SIGKILL)
 
     named = f"process {engine} is held in the kernel (state D"
