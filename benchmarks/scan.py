@@ -122,17 +122,7 @@ def _compared(
     what: str, ours: Command, others: list[Command], target: float, rounds: int
 ) -> Iterator[Row]:
     """A row for each of the other programs that is installed, and one for memory."""
-    others = [other for other in others if _is_installed(other)]
-    interleave([ours, *others], rounds)
-    for other in others:
-        yield Row(
-            f"diagnose of {what}",
-            _took(ours),
-            f"{other.name}: {_took(other)}",
-            f"{ours.seconds / other.seconds:.2f}x",
-            f"{target:g}x",
-            ours.seconds <= target * other.seconds,
-        )
+    yield from _rows(f"diagnose of {what}", ours, others, target, rounds)
     yield _memory(f"memory for {what}", ours)
 
 
@@ -147,17 +137,23 @@ def _is_installed(command: Command) -> bool:
 
 def _limits(log: Path, floors: list[Command], rounds: int) -> Iterator[Row]:
     """How far the time is from what a part of the work takes by itself."""
-    ours = _diagnose(log)
-    floors = [floor for floor in floors if _is_installed(floor)]
-    interleave([ours, *floors], rounds)
-    for floor in floors:
+    yield from _rows(f"limit for {log.name} of {_size(log)}", _diagnose(log), floors, None, rounds)
+
+
+def _rows(
+    what: str, ours: Command, others: list[Command], target: float | None, rounds: int
+) -> Iterator[Row]:
+    """All in turn, and a row for each of the others that is installed."""
+    others = [other for other in others if _is_installed(other)]
+    interleave([ours, *others], rounds)
+    for other in others:
         yield Row(
-            f"limit for {log.name} of {_size(log)}",
+            what,
             _took(ours),
-            f"{floor.name}: {_took(floor)}",
-            f"{ours.seconds / floor.seconds:.2f}x",
-            "-",
-            None,
+            f"{other.name}: {_took(other)}",
+            f"{ours.seconds / other.seconds:.2f}x",
+            "-" if target is None else f"{target:g}x",
+            None if target is None else ours.seconds <= target * other.seconds,
         )
 
 
