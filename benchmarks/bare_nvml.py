@@ -1,7 +1,8 @@
 """What one would write oneself: NVML calls in a loop. `python -m benchmarks.bare_nvml RATE CALLS`.
 
 CALLS is JSON, `[[function, arguments, names of values, seconds apart], ...]`; of two calls that
-give the same values the first that a GPU answers is made, and none more often than it says.
+give the same values the first that a GPU answers is made, of several fields those that it has, and
+none more often than it says.
 Nothing else is imported, so that memory compares.
 Ends on SIGTERM and writes `{"stamps": {GPU: [monotonic seconds, ...]}}`.
 """
@@ -72,8 +73,16 @@ def answering(handle: Any, calls: Calls) -> Made:
             answer = function(handle, *arguments)
         except pynvml.NVMLError:
             continue
-        if "FieldValues" in name and any(value.nvmlReturn for value in answer):
-            continue
+        if "FieldValues" in name:
+            (fields,) = arguments
+            known = [
+                (field, name)
+                for field, name, value in zip(fields, values, answer, strict=True)
+                if not value.nvmlReturn
+            ]
+            if not known:
+                continue
+            arguments, values = [[field for field, _ in known]], [name for _, name in known]
         given.update(values)
         found.append((function, arguments, apart_s))
     return found

@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterable
 from types import FrameType
 from unittest import mock
 
-from gpuprobe.events import Event, GpuSampled
+from gpuprobe.events import Event, SamplesTaken
+from gpuprobe.live.nvml_rows import SampleRows
 
 Stamps = dict[str, list[float]]
 
@@ -104,10 +105,8 @@ def probe(rate_hz: float, stamps: Stamps) -> None:
 
 def _note(stamps: Stamps, events: Iterable[Event]) -> None:
     for event in events:
-        if isinstance(event, GpuSampled) and event.stamp is not None:
-            at = event.stamp.monotonic_s
-            if at is not None:
-                stamps.setdefault(str(event.device), []).append(at)
+        if isinstance(event, SamplesTaken) and isinstance(event.samples, SampleRows):
+            stamps.setdefault(str(event.device), []).extend(event.samples.times_s)
 
 
 def _over() -> Callable[[], bool]:

@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from benchmarks.process_tree import cpu_s, pss_mib
-from gpuprobe.events import GpuSampled
+from gpuprobe.events import GpuSampled, taken_apart
 from gpuprobe.identity import PciAddress
 from gpuprobe.live.nvml import NvmlProbe
 from gpuprobe.testing.nvml import FakeNvml
@@ -59,7 +59,7 @@ def _gather(probe: NvmlProbe, seconds: float, stamps: dict[str, list[float]]) ->
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         time.sleep(0.1)
-        for event in probe.poll():
+        for event in taken_apart(probe.poll()):
             stamp = event.stamp
             if isinstance(event, GpuSampled) and stamp and stamp.monotonic_s is not None:
                 stamps.setdefault(str(event.device), []).append(stamp.monotonic_s)

@@ -44,17 +44,19 @@ def messages() -> Iterator[bytes]:
             "index": 0, "mig": False}  # fmt: skip
     hello = {"t": "hello", "pid": 1, "driver": "580.1", "nvml": "13", "cuda": 13000, "count": 1}
     row = [5_000_000_000, *(index + 1 for index in range(len(FAST_NAMES)))]
+    types, packed = wire.pack_row(row)
     counted = {"pcie_replay": 3, "remap_pending": 0, "ecc_corrected_volatile": 1}
     once = {"serial": "165", "vbios": "96.0", "gsp_firmware": "580.1", "persistence_mode": 1,
             "pci_device_id": 0x233010DE, "default_limit_w": 700.0, "min_limit_w": 200.0,
             "max_limit_w": 700.0, "mig_mode": 0, "ecc_mode": failed}  # fmt: skip
     traffic = ({"pcie_rx_bytes": 9 * n, "pcie_tx_bytes": 9 * n, "limit_w": 350.0} for n in (1, 2))
-    power = wire.pack_samples(wire.SAMPLE.pack(1_796_000_000_000_000, 210_500) * 2)
+    power = wire.to_text(wire.SAMPLE.pack(1_796_000_000_000_000, 210_500) * 2)
     yield _lines(
         hello,
         came,
         {"t": "absent", "slot": 0, "values": {"memory_temp_c": failed}},
-        {"t": "samples", "slot": 0, "rows": [row, [5_100_000_000, 2.0, failed, *row[3:]]]},
+        {"t": "samples", "slot": 0, "types": types, "rows": wire.to_text(packed * 2)},
+        {"t": "rows", "slot": 0, "rows": [row, [5_100_000_000, 2.0, failed, *row[3:]]]},
         *({"t": "sample", "slot": 0, "group": "slow", "values": values} for values in traffic),
         {"t": "sample", "slot": 0, "group": str(Group.SELDOM), "values": counted},
         {"t": "sample", "slot": 0, "group": "rare", "values": {**counted, "remap_pending": 1}},

@@ -23,7 +23,7 @@ from unittest.mock import patch
 from fuzz.cache_target import SPLIT, cache
 from gpuprobe.api import diagnose
 from gpuprobe.errors import GpuprobeError
-from gpuprobe.events import Event
+from gpuprobe.events import Event, taken_apart
 from gpuprobe.jitcache.kinds import KINDS
 from gpuprobe.live import wire
 from gpuprobe.live.nvml_messages import Translator
@@ -66,6 +66,7 @@ from gpuprobe.sources.lines import strip_controls
 from gpuprobe.sources.output import OutputReader
 from gpuprobe.sources.raw_input import RawInput
 from gpuprobe.sources.record import Window
+from gpuprobe.sources.unpack import Notes
 from gpuprobe.sources.wording import FAMILIES, Family
 
 Target = Callable[[bytes], None]
@@ -158,7 +159,7 @@ def scan(data: bytes) -> None:
 
 
 def _reading(found: scan_module.Scan) -> Reading:
-    return Ingest("in", 0).read(found, [])
+    return Ingest("in", 0).read(found, Notes())
 
 
 def output(data: bytes) -> None:
@@ -352,7 +353,7 @@ def messages(data: bytes) -> None:
         wire.decode_command(line)
         message = wire.decode(line)
         if message is not None:
-            for event in translator.events(message):
+            for event in taken_apart(translator.events(message)):
                 same_after_storing(event)
 
 

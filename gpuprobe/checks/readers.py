@@ -15,7 +15,7 @@ from gpuprobe.checks.host import read_host
 from gpuprobe.checks.recordings import read_recordings
 from gpuprobe.checks.scene import NVIDIA, BootLog, GpuOnBus, LoadSample, NvmlValues
 from gpuprobe.checks.versions import read_versions
-from gpuprobe.events import Event, GpuSampled
+from gpuprobe.events import Event, GpuSampled, taken_apart
 from gpuprobe.reading import Known, Reading, Reason, Unavailable
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _load(
     probe.start()
     try:
         while (passed := time.monotonic() - begin) < seconds:
-            for event in probe.poll():
+            for event in taken_apart(probe.poll()):
                 if (sample := _sample(event, begin)) is not None:
                     samples.append(sample)
             time.sleep(min(0.1, seconds - passed))

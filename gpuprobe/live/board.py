@@ -27,6 +27,7 @@ from gpuprobe.events import (
     PowerReported,
     PresenceTested,
     ProbeStalled,
+    SamplesTaken,
     Setting,
     SourceChanged,
     SystemDescribed,
@@ -161,11 +162,14 @@ class Board:
 
     Attributes:
         rate_hz: The rate that was asked for.
+        has_history: Whether rows keep one; without, of samples that came together only the newest
+            is looked at.
         rows: By address. events: Oldest first. diagnosis: The newest that changed, or None.
         states: The sources. taken: Samples taken so far.
     """
 
     rate_hz: float = 10.0
+    has_history: bool = True
     rows: dict[PciAddress, Row] = field(default_factory=dict)
     events: deque[EventLine] = field(default_factory=lambda: deque(maxlen=EVENTS))
     diagnosis: Diagnosis | None = None
@@ -181,8 +185,14 @@ class Board:
         for event in update.events:
             if isinstance(event, DeviceIdentified):
                 self._identify(event)
-        for sample in update.samples:
-            self._sample(sample)
+        for event in update.samples:
+            if isinstance(event, SamplesTaken):
+                self.taken += len(event.samples)
+                for sample in event.samples if self.has_history else (event.samples[-1],):
+                    self._sample(sample)
+            else:
+                self.taken += isinstance(event, GpuSampled)
+                self._sample(event)
         new = []
         for event in update.events:
             self._change(event)
@@ -244,7 +254,6 @@ class Board:
         if not isinstance(event, GpuSampled):
             return
         row = self.rows.get(device) or self._row(device)
-        self.taken += 1
         if row.over:
             return
         row.state, row.why = "sampled", ""
@@ -252,6 +261,8 @@ class Board:
         row.at_s = _seconds(event)
         if event.link_gen or event.link_width:
             row.link = (event.link_gen, event.link_width)
+        if not self.has_history:
+            return
         values = vars(event)
         for name, series in row.history.items():
             value = values[name]

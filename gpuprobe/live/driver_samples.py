@@ -16,7 +16,7 @@ class DriverSamples(Sequence[tuple[float, float]]):
     """Reads like a tuple of seconds since 1970 and watts.
 
     Args:
-        text: As `wire.pack_samples` makes it.
+        text: As `wire.to_text` makes it.
 
     Raises:
         ValueError: It is cut short, or no base64.

@@ -68,7 +68,7 @@ class Metrics:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._board = Board()
+        self._board = Board(has_history=False)
         self._uuids: dict[PciAddress, str] = {}
         self._sampled: dict[PciAddress, tuple[Any, float]] = {}
         self._counters: dict[PciAddress, dict[str, tuple[int, float]]] = {}

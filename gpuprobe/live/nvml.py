@@ -15,11 +15,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from gpuprobe.events import Event, ProbeStalled, SourceChanged
+from gpuprobe.events import Event, ProbeStalled, SamplesTaken, SourceChanged
 from gpuprobe.identity import PciAddress
 from gpuprobe.live import wire
-from gpuprobe.live.nvml_messages import INPUT, Translator
+from gpuprobe.live.nvml_messages import Translator
 from gpuprobe.live.nvml_process import LeftBehind, NvmlProcess, missing_library
+from gpuprobe.live.nvml_rows import INPUT
 from gpuprobe.live.nvml_snapshot import NvmlSnapshot, read_snapshot
 from gpuprobe.live.nvml_stall import Stall, Watchdog
 from gpuprobe.reading import Known, Reading, Reason, Unavailable
@@ -31,8 +32,8 @@ __all__ = ["NvmlProbe", "NvmlSnapshot", "read_snapshot"]
 GRACE_S: Final = 0.7
 """How long `stop` waits for the child at most."""
 QUEUE: Final = 20_000
-"""Events kept between two polls; samples beyond are dropped and counted."""
-READINGS: Final = frozenset({"samples", "sample", "power", "processes", "absent"})
+"""Readings kept between two polls; those beyond are dropped and counted."""
+READINGS: Final = frozenset({"samples", "rows", "sample", "power", "processes", "absent"})
 """Messages that say nothing but values."""
 TEND_EVERY_S: Final = 0.1
 SLEEP_EVERY_S: Final = 1.0
@@ -86,7 +87,7 @@ class NvmlProbe:
         self._deadlines_s = dict(deadlines_s or {})
         self.wake = wake
         self._events: deque[Event] = deque()
-        self._dropped = 0
+        self._waiting = self._dropped = 0
         self._translator = Translator(order)
         self._process: NvmlProcess | None = None
         self._watchdog: Watchdog | None = None
@@ -136,6 +137,7 @@ class NvmlProbe:
             self._tended = now
             self._tend(now)
         found: list[Event] = []
+        self._waiting = 0
         while self._events:
             found.append(self._events.popleft())
         if self._dropped:
@@ -223,6 +225,18 @@ class NvmlProbe:
         devices = [*self._translator.past.values(), *list(self._translator.devices.values())]
         return {device.pci: device.newest() for device in devices if device.pci is not None}
 
+    def answered_s(self, device: PciAddress) -> float:
+        """When NVML last had an answer from a device, seconds of `time.monotonic()`.
+
+        0.0 where that is not known, as it is while a call is running.
+        """
+        process = self._process
+        for slot, one in list(self._translator.devices.items()) if process is not None else ():
+            if one.pci == device and not one.over and process is not None:
+                state = process.state(slot)
+                return 0.0 if state.call else state.since_ns / 1e9
+        return 0.0
+
     def system(self) -> dict[str, Reading[Any]]:
         """Versions of driver, library and CUDA; empty before NVML was opened."""
         return dict(self._translator.system)
@@ -283,9 +297,12 @@ class NvmlProbe:
         elif kind == "closed" and events and nvidia_gpus(self._root):
             # Without an NVIDIA GPU it is no fault that there is no driver.
             events = [*events, self._translator.init_failed(message)]
-        if kind in READINGS and len(self._events) >= QUEUE:
-            self._dropped += len(events)
-            return
+        if kind in READINGS:
+            size = sum(map(_size, events))
+            if self._waiting >= QUEUE:
+                self._dropped += size
+                return
+            self._waiting += size
         self._events.extend(events)
 
     def _awake(self) -> None:
@@ -440,3 +457,8 @@ class NvmlProbe:
     def _base(self, text: str, ref: str, device: PciAddress | None) -> dict[str, Any]:
         at = {"m": time.monotonic_ns(), "w": time.time_ns()}
         return self._translator.base(at, text, ref, device)
+
+
+def _size(event: Event) -> int:
+    """How many readings an event holds."""
+    return len(event.samples) if isinstance(event, SamplesTaken) else 1

@@ -83,9 +83,10 @@ class Child:
         tid, now = threading.get_native_id(), time.monotonic_ns()
         wire.pack_state(self.state, slot * wire.STATE_SIZE, number, tid, now)
 
-    def leave(self, slot: int) -> None:
-        """Note that this thread is outside of any call."""
-        wire.pack_state(self.state, slot * wire.STATE_SIZE, 0, threading.get_native_id(), 0)
+    def leave(self, slot: int, answered_ns: int = 0) -> None:
+        """Note that this thread is outside of any call, and when its device answered last."""
+        tid = threading.get_native_id()
+        wire.pack_state(self.state, slot * wire.STATE_SIZE, 0, tid, answered_ns)
 
     def end(self, why: str) -> None:
         """Begin no further call; the process leaves when the running ones have returned."""

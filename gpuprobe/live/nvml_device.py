@@ -62,6 +62,7 @@ class Device:
         self._handle: Any = None
         self._thread = threading.Thread(target=self._guarded, name=f"device {slot}")
         self._events = EventWait(child, self)
+        self._told_slow: dict[str, Any] = {}
         self._calm: list[Any] = []
         self._calm_at = 0
         self._pids: list[int] | None = None
@@ -287,9 +288,9 @@ class Device:
             if last:
                 self.give_up("unavailable")
                 return
-            self._child.leave(self.slot)
-            wait = SLOW_NS if self._plans[Group.FAST].all_failed else period
-            wait = max(wait, period)
+            failed = self._plans[Group.FAST].all_failed
+            self._child.leave(self.slot, 0 if failed else now)
+            wait = max(SLOW_NS, period) if failed else period
             next_at += wait * max(1, (time.monotonic_ns() - next_at) // wait + 1)
             self._nap_until(next_at)
         self._child.out.flush()
@@ -331,9 +332,11 @@ class Device:
     def _pass_slow(self) -> None:
         found = self._read_seldom(Group.SLOW)
         samples = found.pop("power_samples", None)
-        self._put_values(Group.SLOW, found)
+        if found != self._told_slow:
+            self._told_slow = found
+            self._put_values(Group.SLOW, found)
         if isinstance(samples, bytes) and samples:
-            self._child.out.put("power", slot=self.slot, samples=wire.pack_samples(samples))
+            self._child.out.put("power", slot=self.slot, samples=samples)
         if self._may_have_other_users():
             found = self._read_seldom(Group.USERS)
             self._put_pids([found.get(name, ()) for name in ("compute_pids", "graphics_pids")])

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any, Final
 
-from gpuprobe.clock import LiveStamp, Stamp
 from gpuprobe.events import (
     CountersSampled,
     DeviceIdentified,
     Event,
     GpuLostReported,
-    GpuSampled,
     LossHinted,
     NvmlReturned,
     Origin,
     PowerSampled,
     ProcessesListed,
+    SamplesTaken,
     SourceChanged,
     XidReported,
 )
@@ -26,10 +24,18 @@ from gpuprobe.live.nvml_calls import UNAVAILABLE_EVENT, XID_EVENT, Group, values
 from gpuprobe.live.nvml_described import described
 from gpuprobe.live.nvml_known import Device, as_reading
 from gpuprobe.live.nvml_plan import REASONS
-from gpuprobe.live.nvml_rows import FAST_NAMES, NUMBERS, SAMPLED, RowReader, in_words
+from gpuprobe.live.nvml_rows import (
+    FAST_NAMES,
+    INPUT,
+    NUMBERS,
+    SAMPLED,
+    Beside,
+    SampleRows,
+    now_stamp,
+    read_row,
+)
 from gpuprobe.reading import Known, Reading, Reason, Unavailable
 
-INPUT: Final = "nvml"
 OPENING: Final = ("nvmlDeviceGetHandleByIndex", "nvmlDeviceGetHandleByPciBusId")
 _SELDOM: Final = tuple(
     value
@@ -50,11 +56,6 @@ _HINTS: Final = {
     18: "The driver was updated while the old module is loaded: reboot, or reload the module.",
 }
 """Return code of nvmlInit to what makes NVML available."""
-
-
-def now_stamp(monotonic_ns: int, wall_ns: int) -> Stamp:
-    """A live event's stamp: both clocks, aware UTC."""
-    return LiveStamp(monotonic_ns / 1e9, datetime.fromtimestamp(wall_ns / 1e9, UTC))
 
 
 class Translator:
@@ -81,7 +82,6 @@ class Translator:
         self.bye: str | None = None
         self._order = order
         self._number = 0
-        self._rows = RowReader()
 
     def start_anew(self) -> None:
         """Another child begins: its slots are its own; readings of devices are kept."""
@@ -242,25 +242,31 @@ class Translator:
             device.readings.update({name: Known(rate) for name, rate in rates.items()})
 
     def _on_samples(self, message: dict[str, Any]) -> list[Event]:
-        """One event a row; slow values (limit, memory temperature, rates) are the newest known."""
+        """All rows as one event; slow values (limit, memory temperature, rates) are the newest."""
         device = self._device(message)
-        pci, slow, rows, read = device.pci, device.slow, message["rows"], self._rows.read
-        offset = message["w"] - message["m"]
-        found: list[Event] = []
-        for row in rows:
-            known = read(row)
-            if not known:
-                continue  # no fast value answered: no sample
-            known = {**slow, **known}
-            self._number += 1
-            order = (self._order, self._number)
-            known["origin"] = Origin(INPUT, None, in_words(known), "nvmlDeviceGet*", order)
-            known["stamp"] = now_stamp(row[0], row[0] + offset)
-            known["device"] = pci
-            known["source"] = INPUT
-            found.append(GpuSampled.trusted(known))
+        base = self.base(message, "samples of the fast group", "nvmlDeviceGet*", device.pci)
+        rows = SampleRows(message["types"], message["rows"], self._beside(message, device))
+        self._number += len(rows)
+        device.fast = rows.newest_row()
+        return [SamplesTaken.trusted({**base, "samples": rows})] if rows.has_readings else []
+
+    def _on_rows(self, message: dict[str, Any]) -> list[Event]:
+        """One event a row that has a reading, where a value of some row failed."""
+        device = self._device(message)
+        rows, beside = message["rows"], self._beside(message, device)
+        readings = [(row[0], read_row(row)) for row in rows]
+        found: list[Event] = [
+            beside.sample(number, at, values)
+            for number, (at, values) in enumerate(readings)
+            if values
+        ]
+        self._number += len(rows)
         device.fast = rows[-1]
         return found
+
+    def _beside(self, message: dict[str, Any], device: Device) -> Beside:
+        order = (self._order, self._number + 1)
+        return Beside(device.pci, dict(device.slow), message["w"] - message["m"], order)
 
     def _on_power(self, message: dict[str, Any]) -> list[Event]:
         device = self._device(message)

@@ -30,7 +30,7 @@ class Outbox:
         self._descriptor = descriptor
         self._lock = threading.Lock()
         self._waiting: list[dict[str, Any]] = []
-        self._rows: dict[int, list[list[Any]]] = {}
+        self._rows: dict[int, dict[str, Any]] = {}
         self._heard_of: set[int] = set()
         self._flush_at = 0
 
@@ -53,12 +53,16 @@ class Outbox:
             row: Its row.
             period_ns: Time to the device's next row.
         """
+        types, packed = wire.pack_row(row)
         with self._lock:
-            rows = self._rows.get(slot)
-            if rows is None:
-                rows = self._rows[slot] = []
-                self._waiting.append(_message("samples", {"slot": slot, "rows": rows}))
-            rows.append(row)
+            message = self._rows.get(slot)
+            if message is None or message.get("types", "") != types:
+                message = self._rows[slot] = _of_rows(slot, types)
+                self._waiting.append(message)
+            if types:
+                message["rows"] += packed
+            else:
+                message["rows"].append(row)
             first = slot not in self._heard_of
             self._heard_of.add(slot)
             if first or row[0] + period_ns // 2 >= self._flush_at:
@@ -81,6 +85,13 @@ class Outbox:
                 data = data[os.write(self._descriptor, data) :]
         except OSError:
             self._on_broken()
+
+
+def _of_rows(slot: int, types: str) -> dict[str, Any]:
+    """A message that rows of these types are put into."""
+    if types:
+        return _message("samples", {"slot": slot, "types": types, "rows": bytearray()})
+    return _message("rows", {"slot": slot, "rows": []})
 
 
 def _message(kind: str, fields: dict[str, Any]) -> dict[str, Any]:

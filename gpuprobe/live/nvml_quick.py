@@ -172,15 +172,18 @@ def _temperature(nvml: Any, function: Any, sensor: int) -> Callable[..., Any]:
 def _fields(nvml: Any, function: Any) -> Callable[..., Any]:
     error, structure = nvml.NVMLError, nvml.c_nvmlFieldValue_t
     asked: Any = None
-    values: Any = None
+    arguments: tuple[Any, ...] = ()
+    values: list[Any] = []  # views of the room, which cost more to make than to read
 
     def ask(handle: Any, fields: list[tuple[int, int]]) -> Any:
-        nonlocal asked, values
+        nonlocal asked, arguments, values
         if fields is not asked:
-            asked, values = fields, (structure * len(fields))()
+            asked, room = fields, (structure * len(fields))()
+            values = list(room)
             for value, field in zip(values, fields, strict=True):
                 value.fieldId, value.scopeId = field
-        code = function(handle, len(fields), values)
+            arguments = (ctypes.c_int(len(fields)), ctypes.byref(room))
+        code = function(handle, *arguments)
         if code:
             raise error(code)
         return values

@@ -1,12 +1,22 @@
-"""The rows that the NVML child sends at the sampling rate, as the fields of a sample."""
+"""The rows that the NVML child sends at the sampling rate, as samples."""
 
 from __future__ import annotations
 
+import binascii
+import functools
+import struct
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from operator import itemgetter
 from typing import Any, Final
 
-from gpuprobe.events import GpuSampled
+from gpuprobe.clock import LiveStamp, Stamp
+from gpuprobe.events import GpuSampled, Origin
+from gpuprobe.identity import PciAddress
 from gpuprobe.live.nvml_calls import Group, values
+
+INPUT: Final = "nvml"
+"""The source's name."""
 
 FAST_NAMES: Final = tuple(
     value.name for group in (Group.FAST, Group.CALM) for value in values(group)
@@ -29,29 +39,168 @@ _TYPES: Final = tuple(
 )
 
 
-class RowReader:
-    """Reads rows; the types of those without anything but readings are remembered."""
+class Beside:
+    """What every sample of some rows has beside its numbers.
 
-    def __init__(self) -> None:
-        self._whole: set[tuple[type, ...]] = set()
+    Args:
+        device: Whose they are. slow: Values that are read less often, the newest. offset_ns: From
+            the clock of the rows to nanoseconds since 1970. order: That of the first sample.
+    """
 
-    def read(self, row: list[Any]) -> dict[str, Any]:
-        """The fields of a sample that the row has a reading for.
+    __slots__ = ("device", "offset_ns", "order", "slow")
 
-        Args:
-            row: Its time, then a value for each of `FAST_NAMES`.
-        """
-        part = _sampled_part(row)
-        if tuple(map(type, part)) in self._whole:
-            return dict(zip(_NAMES, part, strict=True))
-        known = {
-            name: value
-            for name, value, types in zip(_NAMES, part, _TYPES, strict=True)
-            if value.__class__ in types
+    def __init__(
+        self,
+        device: PciAddress | None,
+        slow: dict[str, Any],
+        offset_ns: int,
+        order: tuple[int, int],
+    ) -> None:
+        self.device = device
+        self.slow = slow
+        self.offset_ns = offset_ns
+        self.order = order
+
+    def sample(self, number: int, at_ns: int, values: dict[str, Any]) -> GpuSampled:
+        """The sample with these values, the n-th of the rows, counted from 0."""
+        known = {**self.slow, **values}
+        order = (self.order[0], self.order[1] + number)
+        known["origin"] = Origin(INPUT, None, in_words(known), "nvmlDeviceGet*", order)
+        known["stamp"] = now_stamp(at_ns, at_ns + self.offset_ns)
+        known["device"] = self.device
+        known["source"] = INPUT
+        return GpuSampled.trusted(known)
+
+
+def now_stamp(monotonic_ns: int, wall_ns: int) -> Stamp:
+    """A live event's stamp: both clocks, aware UTC."""
+    return LiveStamp(monotonic_ns / 1e9, datetime.fromtimestamp(wall_ns / 1e9, UTC))
+
+
+def read_row(row: list[Any]) -> dict[str, Any]:
+    """The fields of a sample that a row has a reading for.
+
+    Args:
+        row: Its time, then a value for each of `FAST_NAMES`.
+    """
+    return {
+        name: value
+        for name, value, types in zip(_NAMES, _sampled_part(row), _TYPES, strict=True)
+        if value.__class__ in types
+    }
+
+
+class _Layout:
+    """Where the values of packed rows stand.
+
+    Args:
+        types: As in `wire`: a letter for the time and each of `FAST_NAMES`.
+
+    Raises:
+        ValueError: It is something else.
+    """
+
+    def __init__(self, types: str) -> None:
+        if types[:1] != "q" or len(types) != 1 + len(FAST_NAMES) or not set(types) <= set("qd-"):
+            raise ValueError(f"{types!r} does not describe rows")
+        self.letters = types
+        self.row = struct.Struct("=" + types.replace("-", ""))
+        self.width = len(types) - types.count("-")
+        places: dict[str, int] = {}
+        for name, letter in zip(FAST_NAMES, types[1:], strict=True):
+            if letter != "-":
+                places[name] = len(places) + 1
+        self.columns = {
+            name: (places[name], types[1 + FAST_NAMES.index(name)])
+            for name, fits in zip(_NAMES, _TYPES, strict=True)
+            if name in places and _CLASSES[types[1 + FAST_NAMES.index(name)]] in fits
         }
-        if len(known) == len(part):
-            self._whole.add(tuple(map(type, part)))
-        return known
+        """Fields of a sample: place and letter."""
+
+
+_CLASSES: Final = {"q": int, "d": float}
+_layout = functools.lru_cache(maxsize=64)(_Layout)
+
+
+class SampleRows(Sequence[GpuSampled]):
+    """Packed rows, which read like a tuple of samples.
+
+    Args:
+        types: What stands in a row; rows: in base64; both as in `wire`.
+        beside: What the samples have beside these.
+
+    Raises:
+        ValueError: It is cut short, or no base64.
+        OverflowError: A time is none.
+    """
+
+    __slots__ = ("_beside", "_layout", "_packed", "_whole")
+
+    def __init__(self, types: str, rows: str, beside: Beside) -> None:
+        self._layout = _layout(types)
+        self._packed = binascii.a2b_base64(rows)
+        self._beside = beside
+        self._whole: tuple[GpuSampled, ...] | None = None
+        if not self._packed or len(self._packed) % self._layout.row.size:
+            raise ValueError("rows are cut short")
+        for at_s in (min(self.times_s), max(self.times_s)):
+            datetime.fromtimestamp(at_s + beside.offset_ns / 1e9, UTC)
+
+    @property
+    def times_s(self) -> list[float]:
+        """When each was taken, seconds of `time.monotonic()`."""
+        return [at / 1e9 for at in self._column(0, "q")]
+
+    def column(self, name: str) -> list[Any]:
+        """One value of all samples; None for each where it is not known."""
+        found = self._layout.columns.get(name)
+        return [None] * len(self) if found is None else self._column(*found)
+
+    def newest_row(self) -> list[Any]:
+        """The last row: its time, then a value for each of `FAST_NAMES`, None for none."""
+        size = self._layout.row.size
+        found = iter(self._layout.row.unpack_from(self._packed, len(self._packed) - size))
+        return [None if letter == "-" else next(found) for letter in self._layout.letters]
+
+    @property
+    def has_readings(self) -> bool:
+        """Whether a row holds more than its time."""
+        return bool(self._layout.columns)
+
+    def _column(self, place: int, letter: str) -> list[Any]:
+        values: Any = memoryview(self._packed)
+        return values.cast(letter)[place :: self._layout.width].tolist()  # type: ignore[no-any-return]
+
+    def _sample(self, number: int, row: tuple[Any, ...]) -> GpuSampled:
+        columns = self._layout.columns.items()
+        return self._beside.sample(number, row[0], {name: row[at] for name, (at, _) in columns})
+
+    def _taken_apart(self) -> tuple[GpuSampled, ...]:
+        if self._whole is None:
+            rows = self._layout.row.iter_unpack(self._packed)
+            self._whole = tuple(self._sample(number, row) for number, row in enumerate(rows))
+        return self._whole
+
+    def __iter__(self) -> Iterator[GpuSampled]:
+        return iter(self._taken_apart())
+
+    def __len__(self) -> int:
+        return len(self._packed) // self._layout.row.size
+
+    def __getitem__(self, place: Any) -> Any:
+        if self._whole is not None or not isinstance(place, int):
+            return self._taken_apart()[place]
+        row, number = self._layout.row, range(len(self))[place]
+        return self._sample(number, row.unpack_from(self._packed, number * row.size))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
 
 
 def in_words(known: dict[str, Any]) -> str:

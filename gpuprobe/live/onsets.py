@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -46,11 +46,10 @@ class Onsets:
                 temp_c=sample.temp_c,
             )
 
-    def is_new(self, sample: GpuSampled) -> bool:
-        """Whether the sample begins or ends a state, or is a card's first."""
-        mask, device = sample.clocks_event_reasons, sample.device
-        changed = mask is not None and mask != self._reasons.get(device, 0)
-        return changed or device not in self._looked_up
+    def is_new(self, device: PciAddress | None, masks: Iterable[int | None]) -> bool:
+        """Whether samples with these masks begin or end a state, or are a card's first."""
+        held = (None, self._reasons.get(device, 0))
+        return device not in self._looked_up or any(mask not in held for mask in masks)
 
     def lacks_limits(self, device: PciAddress | None) -> bool:
         """Whether the card's limits have not been looked up yet."""

@@ -32,6 +32,7 @@ from gpuprobe.events import (
     Origin,
     PresenceTested,
     ProbeStalled,
+    SamplesTaken,
     Setting,
     SourceChanged,
     XidReported,
@@ -40,6 +41,7 @@ from gpuprobe.events import (
 from gpuprobe.identity import PciAddress
 from gpuprobe.live.nvml import NvmlProbe
 from gpuprobe.live.nvml_process import LeftBehind
+from gpuprobe.live.nvml_rows import SampleRows
 from gpuprobe.live.onsets import Onsets
 from gpuprobe.live.returned import Returned
 from gpuprobe.live.sources import WHAT, SourceState
@@ -81,7 +83,7 @@ class Update:
     """What came since the last one.
 
     Attributes:
-        samples: Readings, in order of arrival within each source.
+        samples: Readings, in order of arrival within each source; see `events.taken_apart`.
         events: Everything else.
         diagnosis: The new diagnosis, where it changed; else None.
     """
@@ -304,10 +306,12 @@ class Session:
                 if self._only is not None and not self._is_wanted(event):
                     continue
                 yield event
-                if event.__class__ is not GpuSampled:
-                    self._note(source, event)
-                elif self._means_more(event):
+                if isinstance(event, SamplesTaken):
+                    yield from self._noted_samples(event)
+                elif isinstance(event, GpuSampled):
                     yield from self._noted_sample(event)
+                else:
+                    self._note(source, event)
         while True:
             try:
                 yield self._tests.get_nowait()
@@ -335,9 +339,13 @@ class Session:
             if isinstance(event, DeviceChanged) and event.device is not None:
                 self._back.note(event, time.monotonic())
 
-    def _means_more(self, sample: GpuSampled) -> bool:
-        """Whether it is one of the few samples that are more than a sample."""
-        return bool(self._stalls) or self._onsets.is_new(sample)
+    def _noted_samples(self, event: SamplesTaken) -> Iterator[Event]:
+        """As `_noted_sample`, for each where one of them is more than a sample; few are."""
+        rows, name = event.samples, "clocks_event_reasons"
+        masks = rows.column(name) if isinstance(rows, SampleRows) else []
+        if self._stalls or not masks or self._onsets.is_new(event.device, masks):
+            for sample in rows:
+                yield from self._noted_sample(sample)
 
     def _noted_sample(self, sample: GpuSampled) -> Iterator[Event]:
         """Do what a sample makes the session do, and give the events that follow from it."""

@@ -69,11 +69,14 @@ def live_sources(
         kmsg: See `KernelLog`: `opened`.
     """
     found: list[ThreadedSource | NvmlProbe] = [KernelLog(0, root=root, opened=kmsg)]
+    presence_s = BESIDE_NVML_S if nvml else PRESENCE_S
+    sysfs = SysfsSource(2, root=root, devices=devices, presence_s=presence_s)
     if nvml:
         options: dict[str, Any] = {"rate_hz": rate_hz, "batch_s": batch_s}
-        found.append(NvmlProbe(devices=devices, root=root, order=1, **options))
-    presence_s = BESIDE_NVML_S if nvml else PRESENCE_S
-    found.append(SysfsSource(2, root=root, devices=devices, presence_s=presence_s))
+        probe = NvmlProbe(devices=devices, root=root, order=1, **options)
+        sysfs.answered_s = probe.answered_s
+        found.append(probe)
+    found.append(sysfs)
     found.append(UdevSource(3))
     found.append(HostSource(4, root=root))
     for source in found:

@@ -8,7 +8,7 @@ and ties them to their ports is kept for good. Everything is bounded.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -29,12 +29,14 @@ from gpuprobe.events import (
     PresenceTested,
     ProbeStalled,
     ProcessesListed,
+    SamplesTaken,
     SourceChanged,
     SystemDescribed,
     ThermalReported,
     XidReported,
 )
 from gpuprobe.identity import PciAddress
+from gpuprobe.live.nvml_rows import SampleRows
 
 KEEP_S: Final = 120.0
 """How long samples are kept at full rate, seconds."""
@@ -75,16 +77,25 @@ class Samples:
     def __init__(self, keep_s: float, thin_s: float) -> None:
         self._keep_s = keep_s
         self._thin_s = thin_s
-        self._full: deque[tuple[float, GpuSampled]] = deque()
+        self._full: deque[tuple[float, Sequence[GpuSampled]]] = deque()
+        self._kept = 0
         self._thin: deque[tuple[float, GpuSampled]] = deque()
         self._power: deque[tuple[float, PowerSampled]] = deque()
 
-    def add(self, sample: GpuSampled, limit: int) -> None:
-        """Take a sample; at most `limit` are kept at full rate."""
-        at = _seconds(sample)
-        self._full.append((at, sample))
-        while at - self._full[0][0] > self._keep_s or len(self._full) > max(2, limit):
-            self._thin_out(*self._full.popleft())
+    def add(self, samples: Sequence[GpuSampled], limit: int) -> None:
+        """Take samples that came together; about `limit` are kept at full rate.
+
+        Those that came together are kept or thinned out together, by the newest.
+        """
+        at = _times_s(samples)[-1]
+        self._full.append((at, samples))
+        self._kept += len(samples)
+        while at - self._full[0][0] > self._keep_s or (
+            self._kept > max(2, limit) and len(self._full) > 1
+        ):
+            _, old = self._full.popleft()
+            self._kept -= len(old)
+            self._thin_out(old)
         while self._thin and at - self._thin[0][0] > self._keep_s + self._thin_s:
             self._thin.popleft()
 
@@ -95,21 +106,41 @@ class Samples:
         while at - self._power[0][0] > self._keep_s:
             self._power.popleft()
 
-    def _thin_out(self, at: float, sample: GpuSampled) -> None:
+    def _thin_out(self, samples: Sequence[GpuSampled]) -> None:
         """Keep one a second: the one with the highest draw, so that no maximum is lost."""
-        if self._thin and int(self._thin[-1][0]) == int(at):
-            if (sample.power_w or 0.0) <= (self._thin[-1][1].power_w or 0.0):
-                return
-            self._thin.pop()
-        self._thin.append((at, sample))
+        best: dict[int, tuple[float, int, float]] = {}
+        for place, (at, draw) in enumerate(zip(_times_s(samples), _draws(samples), strict=True)):
+            held = best.get(int(at))
+            if held is None or (draw or 0.0) > held[0]:
+                best[int(at)] = (draw or 0.0, place, at)
+        for second, (draw, place, at) in best.items():
+            if self._thin and int(self._thin[-1][0]) == second:
+                if draw <= (self._thin[-1][1].power_w or 0.0):
+                    continue
+                self._thin.pop()
+            self._thin.append((at, samples[place]))
 
     def __iter__(self) -> Iterator[Event]:
-        for kept in (self._thin, self._full, self._power):
-            for _, sample in kept:
-                yield sample
+        for _, sample in self._thin:
+            yield sample
+        for _, samples in self._full:
+            yield from samples
+        for _, power in self._power:
+            yield power
 
     def __len__(self) -> int:
-        return len(self._thin) + len(self._full) + len(self._power)
+        return len(self._thin) + self._kept + len(self._power)
+
+
+def _times_s(samples: Sequence[GpuSampled]) -> list[float]:
+    """By the clock that nobody sets."""
+    return samples.times_s if isinstance(samples, SampleRows) else list(map(_seconds, samples))
+
+
+def _draws(samples: Sequence[GpuSampled]) -> list[float | None]:
+    if isinstance(samples, SampleRows):
+        return samples.column("power_w")
+    return [sample.power_w for sample in samples]
 
 
 class Counters:
@@ -189,8 +220,10 @@ class RollingWindow:
             True where it is news: something that a verdict may rest on, no mere sample.
         """
         match event:
+            case SamplesTaken():
+                self._add(event.device, event.samples)
             case GpuSampled():
-                self._of(event.device).add(event, SAMPLES_LIMIT // max(1, len(self._samples)))
+                self._add(event.device, (event,))
             case PowerSampled():
                 self._of(event.device).add_power(event)
             case CountersSampled():
@@ -221,6 +254,9 @@ class RollingWindow:
                 return True
         return False
 
+    def _add(self, device: PciAddress | None, samples: Sequence[GpuSampled]) -> None:
+        self._of(device).add(samples, SAMPLES_LIMIT // max(1, len(self._samples)))
+
     def _of(self, device: PciAddress | None) -> Samples:
         found = self._samples.get(device)
         if found is None:
@@ -247,7 +283,14 @@ class RollingWindow:
         return {device: len(samples) for device, samples in self._samples.items()}
 
 
-_AT_A_RATE = (GpuSampled, PowerSampled, CountersSampled, OutputWritten, ProcessesListed)
+_AT_A_RATE = (
+    SamplesTaken,
+    GpuSampled,
+    PowerSampled,
+    CountersSampled,
+    OutputWritten,
+    ProcessesListed,
+)
 
 
 def is_sample(event: Event) -> bool:

@@ -6,11 +6,14 @@ it was made, and `"w"`: wall clock, nanoseconds since 1970. A `slot` is one open
 
 * `hello` (`pid`, `driver`, `nvml`, `cuda`, `count`): NVML is open and lists `count` devices.
 * `came` (`slot`, `pci`, `uuid`, `name`, `index`, `mig`): a device was opened.
-* `samples` (`slot`, `rows`): the fast group and the newest of the calm one. A row is its time (as
-  `m`), then the values in the order of `nvml_calls.values(Group.FAST)` and of `Group.CALM`: null
-  for what the device does not offer, `{"u": reason, "c": code}` for what failed this time.
-* `sample` (`slot`, `group`, `values`): group `slow`, `rare`, `seldom` or `once`; name to value, or
-  to `{"u", "c"}`.
+* `samples` (`slot`, `types`, `rows`): the fast group and the newest of the calm one. A row is its
+  time (as `m`), then the values in the order of `nvml_calls.values(Group.FAST)` and of
+  `Group.CALM`. `types` has a letter for each: `q` for a whole number, `d` for another, `-` for what
+  the device does not offer. `rows` are the numbers of all rows, 8 bytes each, in base64.
+* `rows` (`slot`, `rows`): the same as lists, where a value of a row failed: null for what the
+  device does not offer, `{"u": reason, "c": code}` for what failed this time.
+* `sample` (`slot`, `group`, `values`): group `slow` (when one changed), `rare`, `seldom` or `once`;
+  name to value, or to `{"u", "c"}`.
 * `absent` (`slot`, `values`): name to `{"u", "c"}` of what is not offered, and asked no more.
 * `power` (`slot`, `samples`): the driver's own as it gives them, in base64: see `SAMPLE`.
 * `processes` (`slot`, `pids`): who uses the device; when it changed, and every 10 s.
@@ -34,9 +37,12 @@ call it is in, and since when, so that a call that hangs has a name.
 from __future__ import annotations
 
 import binascii
+import functools
 import json
 import struct
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from types import NoneType
 from typing import Any, Final
 
 MAX_DEVICES: Final = 63
@@ -97,7 +103,8 @@ class CallState:
     Attributes:
         call: Index into `nvml_calls.CALLS` plus 1, or 0 outside of any call.
         tid: The thread's kernel id.
-        since_ns: `time.monotonic_ns()` when the call began.
+        since_ns: `time.monotonic_ns()` when the call began. Outside of any call: when the last
+            pass began in which the device answered, 0 for none.
     """
 
     call: int
@@ -120,7 +127,12 @@ def get_state(memory: memoryview, slot: int) -> CallState:
     return CallState(*_STATE.unpack_from(memory, slot * _STATE.size))
 
 
-_ENCODER: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True)
+def to_text(data: bytes | bytearray) -> str:
+    """Bytes as a message holds them: numbers one by one cost ten times as much."""
+    return binascii.b2a_base64(data, newline=False).decode()
+
+
+_ENCODER: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True, default=to_text)
 
 
 def encode(message: dict[str, Any]) -> bytes:
@@ -128,9 +140,28 @@ def encode(message: dict[str, Any]) -> bytes:
     return _ENCODER.encode(message).encode() + b"\n"
 
 
-def pack_samples(samples: bytes) -> str:
-    """Power samples as a message holds them: numbers one by one cost ten times as much."""
-    return binascii.b2a_base64(samples, newline=False).decode()
+def pack_row(row: Sequence[Any]) -> tuple[str, bytes]:
+    """The `types` of a row and its numbers; both empty where a value is no number."""
+    types, packer = _packer(tuple(map(type, row)))
+    if packer is None:
+        return "", b""
+    try:
+        if "-" in types:
+            return types, packer.pack(*[value for value in row if value is not None])
+        return types, packer.pack(*row)
+    except struct.error:  # a number of more than 63 bits
+        return "", b""
+
+
+_LETTERS: Final = {int: "q", float: "d", NoneType: "-"}
+
+
+@functools.lru_cache(maxsize=64)
+def _packer(types: tuple[type, ...]) -> tuple[str, struct.Struct | None]:
+    letters = "".join(_LETTERS.get(kind, "?") for kind in types)
+    if "?" in letters:
+        return "", None
+    return letters, struct.Struct("=" + letters.replace("-", ""))
 
 
 def decode(line: bytes) -> dict[str, Any] | None:

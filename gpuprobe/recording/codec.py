@@ -16,15 +16,15 @@ from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hi
 
 from gpuprobe import events
 from gpuprobe.clock import Stamp
-from gpuprobe.events import Event, Origin, Setting
+from gpuprobe.events import Event, Origin, SamplesTaken, Setting
 from gpuprobe.identity import PciAddress
 
 KINDS: Final[Mapping[str, type[Event]]] = {
     name: found
     for name, found in vars(events).items()
-    if isinstance(found, type) and issubclass(found, Event) and found is not Event
+    if isinstance(found, type) and issubclass(found, Event) and found not in (Event, SamplesTaken)
 }
-"""Name to class of every kind of event."""
+"""Name to class of every kind of event that is stored; samples are, each by itself."""
 
 _SKIPPED: Final = frozenset({"origin", "stamp", "last"})
 

@@ -20,7 +20,7 @@ from uuid import uuid4
 
 from gpuprobe import __version__
 from gpuprobe.diagnosis import Diagnosis, Kind
-from gpuprobe.events import Event, GpuSampled
+from gpuprobe.events import Event, GpuSampled, taken_apart
 from gpuprobe.recording import faults, next_file, places
 from gpuprobe.recording.due import Due
 from gpuprobe.recording.pending import Pending, Room
@@ -112,7 +112,7 @@ class Recorder:
     def add(self, events: Iterable[Event]) -> None:
         """Store what can wait a second: samples and output. Returns at once."""
         with self._changed:
-            self._take_in(events)
+            self._take_in(taken_apart(events))
 
     def commit(self, events: Iterable[Event], timeout_s: float = 0.5) -> bool:
         """Store events and wait until they are on the disk, `timeout_s` at most.

@@ -1,15 +1,16 @@
 """Watches GPUs and the ports above them in sysfs.
 
-Presence is tested four times a second, links and counters are read every three seconds. Needs no
-root and no driver. Cost: two small reads of open files a GPU and tick, some ten every three seconds
-for each function on its path. Nothing is read from a device that is asleep, so none is kept awake.
+Presence is tested four times a second, or once where somebody else had an answer from the device
+just before; links and counters are read every three seconds. Needs no root and no driver. Cost: two
+small reads of open files a GPU and test, some ten every three seconds for each function on its
+path. Nothing is read from a device that is asleep, so none is kept awake.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,12 @@ PRESENCE_S = 0.25
 SLOW_EVERY = 12
 """Presence ticks between two looks at links, counters and the list of devices."""
 
+TESTED_S = 1.0
+"""So often presence is tested although the device answered somebody else, seconds."""
+
+ANSWERED_S = 0.25
+"""An answer to somebody else counts for so long, seconds."""
+
 _ONES = b"\xff\xff\xff\xff"
 
 
@@ -89,7 +96,7 @@ class _Files:
         Raises:
             OSError: It is gone: ENODEV of a file in sysfs whose device is.
         """
-        if os.pread(self._status, 16, 0) != b"active\n" or not os.fstat(self._config).st_nlink:
+        if os.pread(self._status, 16, 0) != b"active\n":
             return False
         return os.pread(self._config, 4, 0) not in (b"", _ONES)
 
@@ -108,6 +115,7 @@ class _Watched:
         seen: The last presence that was reported.
         ones_since: When config space first read all ones, else None. ones: How often since.
         driver: The driver that was bound when it was last looked at.
+        tested_s: When presence was last tested, seconds of `time.monotonic()`.
     """
 
     address: PciAddress
@@ -117,6 +125,7 @@ class _Watched:
     ones: int = 0
     driver: str | None = None
     files: _Files | None = None
+    tested_s: float = 0.0
 
     @property
     def in_doubt(self) -> bool:
@@ -155,9 +164,14 @@ class SysfsSource(ThreadedSource):
         devices: Functions to watch as GPUs, whatever their class; None for all GPUs, those that
             come later included.
         presence_s: Time between two presence tests, seconds.
+
+    Attributes:
+        answered_s: Says when a device last answered somebody else, seconds of `time.monotonic()`,
+            or 0.0; None where nobody else asks.
     """
 
     name = "sysfs"
+    answered_s: Callable[[PciAddress], float] | None = None
 
     def __init__(
         self,
@@ -223,6 +237,9 @@ class SysfsSource(ThreadedSource):
             yield from self._list(first=first)
         here = time.monotonic()
         for watched in list(self._watched.values()):
+            if self._answered_else(watched, here):
+                continue
+            watched.tested_s = here
             if not self._as_before(watched):
                 yield from self._test(watched, here)
         if slow:
@@ -304,6 +321,15 @@ class SysfsSource(ThreadedSource):
         yield from self._changes(watched, before, found)
         if found.config != "all-ones":
             watched.ones_since = None
+
+    def _answered_else(self, watched: _Watched, here: float) -> bool:
+        """Whether a test can wait: a read of config space costs more than all else here."""
+        if self.answered_s is None or here - watched.tested_s > TESTED_S - self._presence_s / 2:
+            return False
+        seen = watched.seen
+        if seen is None or seen.config != "answers" or watched.ones_since is not None:
+            return False
+        return here - self.answered_s(watched.address) < ANSWERED_S
 
     def _as_before(self, watched: _Watched) -> bool:
         """The usual case at the least cost: awake, answering, and so it was."""

@@ -213,6 +213,9 @@ class FakeSysfs:
             for link in (self.root / "sys/class/hwmon").iterdir():
                 if self.folder(gone) in (self.root / link.resolve()).parents:
                     link.unlink()
+        for place, _, names in os.walk(folder):  # what was open of them reads nothing from now on
+            for name in names:
+                Path(place, name).write_bytes(b"")
         shutil.rmtree(folder)
         self._functions = {one: it for one, it in self._functions.items() if it.folder.exists()}
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gpuprobe.events import Event
+from gpuprobe.events import Event, taken_apart
 from gpuprobe.identity import PciAddress
 from gpuprobe.live.nvml import NvmlProbe
 from gpuprobe.testing.nvml import FakeNvml
@@ -43,7 +43,7 @@ def collect(
     until = time.monotonic() + timeout_s
     while not enough(found):
         assert time.monotonic() < until, [event.origin.text for event in found][-20:]
-        found += probe.poll()
+        found += taken_apart(probe.poll())
         time.sleep(0.005)
     return found
 

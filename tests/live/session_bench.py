@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuprobe.diagnosis import Diagnosis
-from gpuprobe.events import Event
+from gpuprobe.events import Event, taken_apart
 from gpuprobe.identity import PciAddress
 from gpuprobe.live.nvml import NvmlProbe
 from gpuprobe.live.session import Session
@@ -58,7 +58,7 @@ class Watched:
     def take(self) -> None:
         """Take one update."""
         update = self.session.poll()
-        self.samples += update.samples
+        self.samples += taken_apart(update.samples)
         self.events += update.events
         if update.diagnosis is not None:
             self.diagnoses.append((time.monotonic(), update.diagnosis))

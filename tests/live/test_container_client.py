@@ -73,6 +73,14 @@ def test_what_the_runtime_says(tmp_path: Path) -> None:
     assert found.environment["CUDA_VISIBLE_DEVICES"] == "0"
 
 
+def test_podmans_id_of_an_image(tmp_path: Path) -> None:
+    """It comes without its algorithm, and is told as Docker tells it."""
+    found = inspect(runtime(tmp_path, [{**ANSWER, "Image": "5f" * 32}]))
+
+    assert found is not None
+    assert found.digest == f"sha256:{'5f' * 32}"
+
+
 @pytest.mark.parametrize("answer", [[], {}, [{"State": 1}], [{**ANSWER, "State": {}}], "no"])
 def test_any_other_answer_is_none(tmp_path: Path, answer: Any) -> None:
     """A container that does not run, and nonsense: nothing is known, nothing fails."""

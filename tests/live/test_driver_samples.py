@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from gpuprobe.live.driver_samples import DriverSamples
-from gpuprobe.live.wire import SAMPLE, pack_samples
+from gpuprobe.live.wire import SAMPLE, to_text
 from gpuprobe.recording.rows import pack, unpack
 
 PAIRS = [(1_700_000_000_000_000 + 9_600 * number, 120_001 + number) for number in range(119)]
 
 
 def driver(pairs: list[tuple[int, int]]) -> DriverSamples:
-    return DriverSamples(pack_samples(b"".join(SAMPLE.pack(*pair) for pair in pairs)))
+    return DriverSamples(to_text(b"".join(SAMPLE.pack(*pair) for pair in pairs)))
 
 
 def test_seconds_and_watts() -> None:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from gpuprobe.events import GpuLostReported, GpuSampled, NvmlReturned, XidReported
+from gpuprobe.events import (
+    GpuLostReported,
+    GpuSampled,
+    NvmlReturned,
+    XidReported,
+    taken_apart,
+)
 from gpuprobe.identity import PciAddress
+from gpuprobe.live import wire
 from gpuprobe.live.nvml_messages import Translator
 from gpuprobe.live.nvml_rows import FAST_NAMES
 from gpuprobe.reading import Known, Reason, Unavailable
@@ -34,10 +42,27 @@ def row(at: int, **known: Any) -> list[Any]:
     return [at, *(known.get(name) for name in FAST_NAMES)]
 
 
-def test_each_row_has_its_own_time_on_both_clocks(translator: Translator) -> None:
+def samples(*rows: list[Any]) -> dict[str, Any]:
+    """A message of rows without a value that failed, as the child packs them."""
+    packed = [wire.pack_row(row) for row in rows]
+    (types,) = {types for types, _ in packed}
+    return message(
+        "samples", slot=0, types=types, rows=wire.to_text(b"".join(p for _, p in packed))
+    )
+
+
+def failing(*rows: list[Any]) -> dict[str, Any]:
+    """A message of rows of which a value failed."""
+    return message("rows", slot=0, rows=list(rows))
+
+
+@pytest.mark.parametrize("sent", [samples, failing])
+def test_each_row_has_its_own_time_on_both_clocks(
+    translator: Translator, sent: Callable[..., dict[str, Any]]
+) -> None:
     """A row read 40 ms before the message was made is 40 ms older by either clock."""
     rows = [row(4_960_000_000, power_w=10.5), row(5_000_000_000, power_w=11.0)]
-    first, second = translator.events(message("samples", slot=0, rows=rows))
+    first, second = taken_apart(translator.events(sent(*rows)))
 
     assert isinstance(first, GpuSampled)
     assert first.stamp is not None
@@ -56,9 +81,7 @@ def test_what_failed_or_is_not_offered_is_none_and_has_its_reason(translator: Tr
     translator.events(
         message("absent", slot=0, values={"util_percent": {"u": "not-supported", "c": 3}})
     )
-    (sample,) = translator.events(
-        message("samples", slot=0, rows=[row(1, power_w=0.0, temp_c=failed)])
-    )
+    (sample,) = translator.events(failing(row(1, power_w=0.0, temp_c=failed)))
     readings = translator.devices[0].newest()
 
     assert isinstance(sample, GpuSampled)
@@ -74,7 +97,8 @@ def test_a_row_without_any_value_is_no_sample(translator: Translator) -> None:
     translator.events(message("sample", slot=0, group="slow", values={"limit_w": 350.0}))
     failed = {name: {"u": "failed", "c": 16} for name in FAST_NAMES}
 
-    assert translator.events(message("samples", slot=0, rows=[row(1, **failed)])) == []
+    assert translator.events(failing(row(1, **failed))) == []
+    assert translator.events(samples(row(1))) == []
 
 
 def test_rates_come_from_two_readings_and_not_from_a_wrap(translator: Translator) -> None:
@@ -87,7 +111,7 @@ def test_rates_come_from_two_readings_and_not_from_a_wrap(translator: Translator
         )
 
     def rate() -> Any:
-        (sample,) = translator.events(message("samples", slot=0, rows=[row(1, power_w=1.0)]))
+        (sample,) = taken_apart(translator.events(samples(row(1, power_w=1.0))))
         assert isinstance(sample, GpuSampled)
         return sample.rx_bytes_per_s, sample.tx_bytes_per_s
 
@@ -113,7 +137,7 @@ def test_a_loss_is_said_once_and_empties_the_readings(translator: Translator) ->
 
 def test_a_slot_used_again_keeps_what_was_known_of_the_first(translator: Translator) -> None:
     """The readings of a device stay after another has its slot."""
-    translator.events(message("samples", slot=0, rows=[row(1, power_w=5.0)]))
+    translator.events(samples(row(1, power_w=5.0)))
     came = {"pci": "0000:05:00.0", "uuid": "GPU-2", "name": "B", "index": 1, "mig": False}
     translator.events(message("came", slot=0, **came))
 
@@ -143,9 +167,17 @@ def test_an_xid_event_has_the_uuid(translator: Translator) -> None:
     "damaged",
     [
         {"t": "samples"},
-        {"t": "samples", **TIMES, "slot": 0, "rows": []},
-        {"t": "samples", **TIMES, "slot": 0, "rows": [[1]]},
-        {"t": "samples", **TIMES, "slot": 0, "rows": 5},
+        {"t": "rows", **TIMES, "slot": 0, "rows": []},
+        {"t": "rows", **TIMES, "slot": 0, "rows": [[1]]},
+        {"t": "rows", **TIMES, "slot": 0, "rows": 5},
+        {"t": "rows", **TIMES, "slot": 0, "rows": [[1, *["x"] * len(FAST_NAMES)]]},
+        {**samples(row(1, power_w=1.0)), "rows": ""},
+        {**samples(row(1, power_w=1.0)), "rows": "AAAA"},
+        {**samples(row(1, power_w=1.0)), "rows": 5},
+        {**samples(row(1, power_w=1.0)), "types": "qd"},
+        {**samples(row(1, power_w=1.0)), "types": "-" * (1 + len(FAST_NAMES))},
+        {**samples(row(1, power_w=1.0)), "types": "s" * (1 + len(FAST_NAMES))},
+        {**samples(row(1, power_w=1.0)), "w": 10**30},
         {"t": "sample", **TIMES, "slot": 0, "group": "slow", "values": []},
         {"t": "came", **TIMES, "slot": 9, "pci": "nonsense"},
         {"t": "power", **TIMES, "slot": 0, "samples": []},
@@ -155,7 +187,6 @@ def test_an_xid_event_has_the_uuid(translator: Translator) -> None:
         {"t": "nvml", **TIMES, "call": ["x"], "code": 9, "name": "y"},
         {"t": "lost", **TIMES, "slot": 0, "pci": "0000:04:00.0", "call": 5, "code": 15},
         {"t": "gone", **TIMES, "slot": 0, "why": 5},
-        {"t": "samples", **TIMES, "slot": 0, "rows": [[1, *["x"] * len(FAST_NAMES)]]},
         {"t": "nothing-known"},
         {"t": "base"},
         {"t": 7},

@@ -25,6 +25,7 @@ from gpuprobe.events import (
     SourceChanged,
     XidReported,
 )
+from gpuprobe.identity import PciAddress
 from gpuprobe.live.nvml import NvmlProbe
 from gpuprobe.reading import Known, Reason, Unavailable
 from gpuprobe.testing.nvml import RECOVERY_ACTION, UNAVAILABLE, FakeNvml, why_unavailable
@@ -57,6 +58,24 @@ def gaps(samples: list) -> float:
 
 
 # --- sampling --------------------------------------------------------------------------------
+
+
+def test_when_a_device_last_answered_is_known_as_long_as_it_does(fake: FakeNvml) -> None:
+    """For whoever tests presence beside; not before, and not once it is lost or only fails."""
+
+    def age_s(device: PciAddress) -> float:
+        return time.monotonic() - probe.answered_s(device)
+
+    with probing(fake, rate_hz=50.0) as probe:
+        assert probe.answered_s(TWO) == 0.0
+        collect(probe, sampled_both)
+        assert wait_until(lambda: age_s(ONE) < 0.2 and age_s(TWO) < 0.2)
+        fake.lose(ONE)
+        collect(probe, lambda found: of(GpuLostReported, found, ONE))
+        assert probe.answered_s(ONE) == 0.0
+        fake.unknown(TWO)
+        # Between two calls, so that it is not one that runs which makes it unknown.
+        assert wait_until(lambda: [probe.answered_s(TWO) for _ in range(50)] == [0.0] * 50)
 
 
 def test_every_device_is_sampled_with_its_units(fake: FakeNvml) -> None:

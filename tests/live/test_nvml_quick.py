@@ -28,7 +28,7 @@ def told(ask, *arguments):
         return type(error).__name__, error.value
     if isinstance(found, int):
         return found
-    if hasattr(found, "_length_"):
+    if not hasattr(found, "_fields_"):
         return [(one.fieldId, one.nvmlReturn, one.valueType, one.value.ullVal) for one in found]
     return [getattr(found, name) for name, _ in found._fields_]
 

@@ -10,7 +10,7 @@ import pytest
 
 import gpuprobe
 from gpuprobe.diagnosis import Diagnosis, Kind, Role
-from gpuprobe.events import GpuSampled, SourceChanged
+from gpuprobe.events import GpuSampled, SourceChanged, taken_apart
 from gpuprobe.recording import evidence
 from gpuprobe.recording.recorded import describe_sources, recorded
 from gpuprobe.recording.writer import Recorder
@@ -49,7 +49,7 @@ def test_the_verdict_is_the_one_that_the_session_gave(tmp_path: Path) -> None:
         end = time.monotonic() + 20
         asked = False
         for update in recorded(watched.session.updates(), recorder):
-            watched.samples += update.samples
+            watched.samples += taken_apart(update.samples)
             if len(watched.of(GpuSampled, ONE)) > 10 and not asked:
                 fake.lose(ONE, after=fake.count(ONE) + 30)
                 asked = True

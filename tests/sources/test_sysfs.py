@@ -74,6 +74,10 @@ class Ticks:
         self._clock = clock
         self._number = itertools.count()
 
+    @property
+    def now(self) -> float:
+        return self._clock.now
+
     def run(self, number: int) -> list[Event]:
         found: list[Event] = []
         for _ in range(number):
@@ -306,6 +310,34 @@ def test_a_loss_is_told_once_within_a_second_and_the_other_gpu_is_not_in_it(
     assert unreadable.origin.ref.endswith(f"devices/{GPU}")
     assert {e.device for e in found} <= {GPU, *SWITCH}
     assert ticks.run(30) == []
+
+
+def test_a_test_waits_a_second_at_most_for_a_device_that_answered_somebody_else(
+    ticks: Ticks, machine: FakeSysfs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver may go on answering from memory: a loss is told, only later."""
+    asked: list[int] = []
+    read = sysfs.os.pread
+    ticks.run(1)
+    ticks.source.answered_s = lambda device: ticks.now if device == GPU else 0.0
+    monkeypatch.setattr(
+        sysfs.os, "pread", lambda fd, size, at: (asked.append(size), read(fd, size, at))[1]
+    )
+    ticks.run(20)
+
+    # Ten ticks a second: the one that answers is read twice in two seconds, the other each time.
+    assert asked.count(4) == 2 + 20
+    machine.lose(GPU)
+    assert len(of(ConfigSpaceUnreadable, ticks.run(10 + SLOW_EVERY))) == 1
+
+
+def test_a_device_that_answers_nobody_is_tested_each_time(ticks: Ticks, machine: FakeSysfs) -> None:
+    """Its last answer is old: the call about it hangs, or the driver says that it is lost."""
+    ticks.run(5)
+    ticks.source.answered_s = lambda _: ticks.now - 0.3
+    machine.lose(GPU)
+
+    assert len(of(ConfigSpaceUnreadable, ticks.run(8))) == 1
 
 
 def test_a_short_silence_is_not_told(ticks: Ticks, machine: FakeSysfs) -> None:

@@ -9,28 +9,28 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-_HELD: Final[set[tuple[int, int]]] = set()
+_WRITTEN: Final[set[tuple[int, int]]] = set()
 
 
-def hold(path: Path) -> tuple[int, int]:
-    """Note that this process writes `path`; gives what `release` takes."""
+def begin(path: Path) -> tuple[int, int]:
+    """Note that this process writes `path`; gives what `end` takes."""
     found = path.stat()
     key = (found.st_dev, found.st_ino)
-    _HELD.add(key)
+    _WRITTEN.add(key)
     return key
 
 
-def release(key: tuple[int, int]) -> None:
+def end(key: tuple[int, int]) -> None:
     """Note that it no longer does."""
-    _HELD.discard(key)
+    _WRITTEN.discard(key)
 
 
-def is_held(path: Path) -> bool:
+def is_written_here(path: Path) -> bool:
     """Whether this process writes `path`, found out without opening it."""
-    if not _HELD:
+    if not _WRITTEN:
         return False
     try:
         found = path.stat()
     except (OSError, ValueError):
         return False
-    return (found.st_dev, found.st_ino) in _HELD
+    return (found.st_dev, found.st_ino) in _WRITTEN
