@@ -44,7 +44,7 @@ def messages() -> Iterator[bytes]:
             "index": 0, "mig": False}  # fmt: skip
     hello = {"t": "hello", "pid": 1, "driver": "580.1", "nvml": "13", "cuda": 13000, "count": 1}
     row = [5_000_000_000, *(index + 1 for index in range(len(FAST_NAMES)))]
-    types, packed = wire.pack_row(row)
+    layout, packed = wire.pack_row(row)
     counted = {"pcie_replay": 3, "remap_pending": 0, "ecc_corrected_volatile": 1}
     once = {"serial": "165", "vbios": "96.0", "gsp_firmware": "580.1", "persistence_mode": 1,
             "pci_device_id": 0x233010DE, "default_limit_w": 700.0, "min_limit_w": 200.0,
@@ -55,7 +55,7 @@ def messages() -> Iterator[bytes]:
         hello,
         came,
         {"t": "absent", "slot": 0, "values": {"memory_temp_c": failed}},
-        {"t": "samples", "slot": 0, "types": types, "rows": wire.to_text(packed * 2)},
+        {"t": "samples", "slot": 0, "layout": layout, "rows": wire.to_text(packed * 2)},
         {"t": "rows", "slot": 0, "rows": [row, [5_100_000_000, 2.0, failed, *row[3:]]]},
         *({"t": "sample", "slot": 0, "group": "slow", "values": values} for values in traffic),
         {"t": "sample", "slot": 0, "group": str(Group.SELDOM), "values": counted},

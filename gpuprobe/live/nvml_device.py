@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 import traceback
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuprobe.identity import PciAddress
 from gpuprobe.live import wire
+from gpuprobe.live.nvml_block import GROUPS, Block, NotQuick
 from gpuprobe.live.nvml_calls import Group, number_of
 from gpuprobe.live.nvml_plan import (
     LOST,
@@ -63,6 +65,7 @@ class Device:
         self._thread = threading.Thread(target=self._guarded, name=f"device {slot}")
         self._events = EventWait(child, self)
         self._told_slow: dict[str, Any] = {}
+        self._block: Block | None = None
         self._calm: list[Any] = []
         self._calm_at = 0
         self._pids: list[int] | None = None
@@ -156,7 +159,7 @@ class Device:
         enter = self._entering()
         for group in (Group.ONCE, Group.FAST, Group.CALM, Group.SLOW, Group.USERS, *EVERY_NS):
             self._plans[group] = Plan(child.nvml, group, enter)
-        self._used_place = self._plans[Group.CALM].names.index("memory_used_bytes")
+        self._enter = enter
         try:
             if self._open():
                 self._run()
@@ -309,13 +312,33 @@ class Device:
             When it began, monotonic nanoseconds.
         """
         began = time.monotonic_ns()
+        until = began + period_ns // 2
+        is_calm_due = until >= self._calm_at
+        block = self._block
+        if block is not None:
+            if block.read(Group.FAST) and (not is_calm_due or block.read(Group.CALM)):
+                if is_calm_due:
+                    self._calm_at = began + CALM_NS
+                self._child.out.add_packed(self.slot, block.layout, block.row(began), until)
+                return began
+            self._block, is_calm_due = None, True  # what failed is found out below
         row = [began, *self._row_of(Group.FAST)]
-        if began + period_ns // 2 >= self._calm_at or self._plans[Group.FAST].all_failed:
+        if is_calm_due or self._plans[Group.FAST].all_failed or not self._calm:
             self._calm_at = began + CALM_NS
             self._calm = self._row_of(Group.CALM)
         row += self._calm
         self._child.out.add_row(self.slot, row, period_ns)
+        self._make_block()
         return began
+
+    def _make_block(self) -> None:
+        """Read at the least cost from now on, where every call answers."""
+        steps = {group: self._plans[group].answered for group in GROUPS}
+        answered = {group: found for group, found in steps.items() if found is not None}
+        if len(answered) == len(steps) and not self._child.settings.once:
+            with contextlib.suppress(NotQuick):
+                self._block = Block(self._child.nvml, self._handle, answered, self._enter)
+                self._calm_at = 0  # the block has no answer of that group yet
 
     def _row_of(self, group: Group) -> list[Any]:
         plan = self._plans[group]
@@ -349,7 +372,7 @@ class Device:
 
     def _may_have_other_users(self) -> bool:
         """Whether memory in use changed of late, is not known, or time has passed."""
-        used, now = self._calm[self._used_place], time.monotonic_ns()
+        used, now = self._memory_used(), time.monotonic_ns()
         if used != self._used or type(used) is not int:
             self._used, self._users_left = used, USERS_AFTER
         if not self._users_left and now - self._users_at < USERS_NS - SLOW_NS // 2:
@@ -357,6 +380,12 @@ class Device:
         self._users_left = max(0, self._users_left - 1)
         self._users_at = now
         return True
+
+    def _memory_used(self) -> Any:
+        name = "memory_used_bytes"
+        if self._block is not None and self._calm_at:
+            return self._block.value(name)
+        return self._calm[self._plans[Group.CALM].names.index(name)]
 
     def _read_seldom(self, group: Group) -> dict[str, Any]:
         plan = self._plans[group]

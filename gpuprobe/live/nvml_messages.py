@@ -245,7 +245,7 @@ class Translator:
         """All rows as one event; slow values (limit, memory temperature, rates) are the newest."""
         device = self._device(message)
         base = self.base(message, "samples of the fast group", "nvmlDeviceGet*", device.pci)
-        rows = SampleRows(message["types"], message["rows"], self._beside(message, device))
+        rows = SampleRows(message["layout"], message["rows"], self._beside(message, device))
         self._number += len(rows)
         device.fast = rows.newest_row()
         return [SamplesTaken.trusted({**base, "samples": rows})] if rows.has_readings else []

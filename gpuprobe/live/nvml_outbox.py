@@ -50,22 +50,33 @@ class Outbox:
 
         Args:
             slot: The device's slot.
-            row: Its row.
+            row: Its row: its time, then the values in the order of `wire.ROW_NAMES`.
             period_ns: Time to the device's next row.
         """
-        types, packed = wire.pack_row(row)
+        layout, packed = wire.pack_row(row)
+        self._add(slot, layout, packed or row, row[0] + period_ns // 2)
+
+    def add_packed(self, slot: int, layout: str, row: bytes, until_ns: int) -> None:
+        """As `add_row`, of a row that is packed.
+
+        Args:
+            slot: The device's slot.
+            layout: See `wire`.
+            row: Its bytes.
+            until_ns: What waits is written where that is due until then.
+        """
+        self._add(slot, layout, row, until_ns)
+
+    def _add(self, slot: int, layout: str, row: bytes | list[Any], until_ns: int) -> None:
         with self._lock:
             message = self._rows.get(slot)
-            if message is None or message.get("types", "") != types:
-                message = self._rows[slot] = _of_rows(slot, types)
+            if message is None or message.get("layout", "") != layout:
+                message = self._rows[slot] = _of_rows(slot, layout)
                 self._waiting.append(message)
-            if types:
-                message["rows"] += packed
-            else:
-                message["rows"].append(row)
+            message["rows"] += row if layout else [row]
             first = slot not in self._heard_of
-            self._heard_of.add(slot)
-            if first or row[0] + period_ns // 2 >= self._flush_at:
+            if first or until_ns >= self._flush_at:
+                self._heard_of.add(slot)
                 self._write()
 
     def flush(self) -> None:
@@ -87,10 +98,10 @@ class Outbox:
             self._on_broken()
 
 
-def _of_rows(slot: int, types: str) -> dict[str, Any]:
-    """A message that rows of these types are put into."""
-    if types:
-        return _message("samples", {"slot": slot, "types": types, "rows": bytearray()})
+def _of_rows(slot: int, layout: str) -> dict[str, Any]:
+    """A message that rows of this layout are put into."""
+    if layout:
+        return _message("samples", {"slot": slot, "layout": layout, "rows": bytearray()})
     return _message("rows", {"slot": slot, "rows": []})
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from gpuprobe.live.nvml_calls import CALLS, Call, Group, Value, values
-from gpuprobe.live.nvml_quick import quick, quick_samples
+from gpuprobe.live.nvml_quick import quick_samples
 from gpuprobe.live.wire import SAMPLE
 from gpuprobe.reading import Reason
 
@@ -79,17 +79,18 @@ class Step:
         number: The call's number in the shared memory.
         code: What it returned last.
         gives: The values it still gives.
+        args: Arguments behind the handle. fields: A pair of id and scope for each field, if any.
         read: Makes the call and puts the values into a dict, or `Absent` for a field without one.
     """
 
     __slots__ = (
-        "_args",
-        "_fields",
         "_function",
         "_last_sample",
         "_name",
         "_samples",
+        "args",
         "code",
+        "fields",
         "function",
         "gives",
         "number",
@@ -101,20 +102,18 @@ class Step:
         self.code = SUCCESS
         self.gives: tuple[Value, ...] = call.gives
         self.function = call.function
-        self._args = call.args
+        self.args = call.args
         self._name = call.gives[0].name
         # A pair each: pynvml tries to unpack a lone id, which costs an exception.
-        self._fields = [(value.field, 0) for value in call.gives if value.field is not None]
+        self.fields = [(value.field, 0) for value in call.gives if value.field is not None]
         self._function: Any = getattr(nvml, call.function, None)
-        if self._function is not None:
-            self._function = quick(nvml, call) or self._function
         self._samples = quick_samples(nvml)
         self._last_sample = 0
         self.read: Callable[[Any, dict[str, Any]], None] = self._reader(call)
 
     def _reader(self, call: Call) -> Callable[[Any, dict[str, Any]], None]:
         """The quickest way to take this call's answer apart."""
-        if self._fields:
+        if self.fields:
             return self._read_fields
         if call.function == "nvmlDeviceGetSamples":
             return self._read_samples
@@ -130,16 +129,16 @@ class Step:
         return self._function is None
 
     def _read_one(self, handle: Any, found: dict[str, Any]) -> None:
-        found[self._name] = self._function(handle, *self._args)
+        found[self._name] = self._function(handle, *self.args)
 
     def _read_parts(self, handle: Any, found: dict[str, Any]) -> None:
-        answer = self._function(handle, *self._args)
+        answer = self._function(handle, *self.args)
         for value in self.gives:
             found[value.name] = _taken(answer, value)
 
     def _read_fields(self, handle: Any, found: dict[str, Any]) -> None:
         some_dropped = False
-        answers = self._function(handle, self._fields)
+        answers = self._function(handle, self.fields)
         for value, answer in zip(self.gives, answers, strict=True):
             code = answer.nvmlReturn
             if code == SUCCESS:
@@ -153,11 +152,11 @@ class Step:
             self.gives = tuple(
                 value for value in self.gives if not _is_never(found.get(value.name))
             )
-            self._fields = [(value.field, 0) for value in self.gives if value.field is not None]
+            self.fields = [(value.field, 0) for value in self.gives if value.field is not None]
 
     def _read_samples(self, handle: Any, found: dict[str, Any]) -> None:
         """The driver's own samples since the last time, as it gives them."""
-        samples = self._samples(handle, *self._args, self._last_sample)
+        samples = self._samples(handle, *self.args, self._last_sample)
         size, begin = SAMPLE.size, 0
         while begin < len(samples) and SAMPLE.unpack_from(samples, begin)[0] <= self._last_sample:
             begin += size
@@ -232,6 +231,13 @@ class Plan:
         self.failing: list[tuple[str, int]] = []
         self.all_failed = False
         self.had_absent = False
+
+    @property
+    def answered(self) -> tuple[Step, ...] | None:
+        """The calls that are left, where all of them answered in full; else None."""
+        if self._settling or self.had_absent or any(step.code != SUCCESS for step in self._steps):
+            return None
+        return tuple(self._steps)
 
     def read(self, handle: Any) -> dict[str, Any]:
         """One pass: name to value, or to `Absent` for what failed this time.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import binascii
 import functools
+import re
 import struct
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -13,14 +14,12 @@ from typing import Any, Final
 from gpuprobe.clock import LiveStamp, Stamp
 from gpuprobe.events import GpuSampled, Origin
 from gpuprobe.identity import PciAddress
-from gpuprobe.live.nvml_calls import Group, values
+from gpuprobe.live import wire
 
 INPUT: Final = "nvml"
 """The source's name."""
 
-FAST_NAMES: Final = tuple(
-    value.name for group in (Group.FAST, Group.CALM) for value in values(group)
-)
+FAST_NAMES: Final = wire.ROW_NAMES
 """What stands in a row behind its time."""
 
 SAMPLED: Final = frozenset(GpuSampled.__dataclass_fields__)
@@ -94,31 +93,53 @@ class _Layout:
     """Where the values of packed rows stand.
 
     Args:
-        types: As in `wire`: a letter for the time and each of `FAST_NAMES`.
+        text: As in `wire`.
 
     Raises:
         ValueError: It is something else.
     """
 
-    def __init__(self, types: str) -> None:
-        if types[:1] != "q" or len(types) != 1 + len(FAST_NAMES) or not set(types) <= set("qd-"):
-            raise ValueError(f"{types!r} does not describe rows")
-        self.letters = types
-        self.row = struct.Struct("=" + types.replace("-", ""))
-        self.width = len(types) - types.count("-")
-        places: dict[str, int] = {}
-        for name, letter in zip(FAST_NAMES, types[1:], strict=True):
-            if letter != "-":
-                places[name] = len(places) + 1
-        self.columns = {
-            name: (places[name], types[1 + FAST_NAMES.index(name)])
-            for name, fits in zip(_NAMES, _TYPES, strict=True)
-            if name in places and _CLASSES[types[1 + FAST_NAMES.index(name)]] in fits
+    def __init__(self, text: str) -> None:
+        size, *places = text.split(" ")
+        if len(places) != len(FAST_NAMES):
+            raise ValueError(f"{text!r} does not describe rows")
+        found = {
+            name: _place(place)
+            for name, place in zip(FAST_NAMES, places, strict=True)
+            if place != "-"
         }
-        """Fields of a sample: place and letter."""
+        letters, end = ["=q"], 8
+        self.columns: list[tuple[str, wire.Place]] = []
+        for name, place in sorted(found.items(), key=lambda one: one[1].offset):
+            if place.offset < end:
+                raise ValueError(f"{text!r}: two values in one place")
+            letters.append(f"{place.offset - end}x{place.code}")
+            end = place.offset + struct.calcsize("=" + place.code)
+            self.columns.append((name, place))
+        letters.append(f"{int(size) - end}x")
+        if not end <= int(size) <= ROW_LIMIT:
+            raise ValueError(f"{text!r}: rows of {size} bytes")
+        self.row = struct.Struct("".join(letters))
+        types = dict(zip(_NAMES, _TYPES, strict=True))
+        self.sampled = [
+            (at, name, place)
+            for at, (name, place) in enumerate(self.columns, 1)
+            if name in types and type(place.scaled(0.0 if place.code == "d" else 0)) in types[name]
+        ]
+        """What samples have a field for: where in an unpacked row, the name, and its place."""
 
 
-_CLASSES: Final = {"q": int, "d": float}
+def _place(text: str) -> wire.Place:
+    found = _PLACE.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is no place")
+    return wire.Place(int(found[1]), found[2], float(found[3] or 1))
+
+
+_PLACE: Final = re.compile(r"(\d{1,4})([iIqQdH])(?:\*(\d{1,4}(?:\.\d{1,6})?))?")
+ROW_LIMIT: Final = 4096
+"""Bytes of a row; an H200's has 200."""
+
 _layout = functools.lru_cache(maxsize=64)(_Layout)
 
 
@@ -126,7 +147,7 @@ class SampleRows(Sequence[GpuSampled]):
     """Packed rows, which read like a tuple of samples.
 
     Args:
-        types: What stands in a row; rows: in base64; both as in `wire`.
+        layout: Where the values of a row stand; rows: in base64; both as in `wire`.
         beside: What the samples have beside these.
 
     Raises:
@@ -136,44 +157,57 @@ class SampleRows(Sequence[GpuSampled]):
 
     __slots__ = ("_beside", "_layout", "_packed", "_whole")
 
-    def __init__(self, types: str, rows: str, beside: Beside) -> None:
-        self._layout = _layout(types)
+    def __init__(self, layout: str, rows: str, beside: Beside) -> None:
+        self._layout = _layout(layout)
         self._packed = binascii.a2b_base64(rows)
         self._beside = beside
         self._whole: tuple[GpuSampled, ...] | None = None
         if not self._packed or len(self._packed) % self._layout.row.size:
             raise ValueError("rows are cut short")
-        for at_s in (min(self.times_s), max(self.times_s)):
+        times = self.times_s
+        for at_s in (min(times), max(times)):
             datetime.fromtimestamp(at_s + beside.offset_ns / 1e9, UTC)
 
     @property
     def times_s(self) -> list[float]:
         """When each was taken, seconds of `time.monotonic()`."""
-        return [at / 1e9 for at in self._column(0, "q")]
+        return [at / 1e9 for at in self._column(wire.Place(0, "q"))]
 
     def column(self, name: str) -> list[Any]:
         """One value of all samples; None for each where it is not known."""
-        found = self._layout.columns.get(name)
-        return [None] * len(self) if found is None else self._column(*found)
+        for _, found, place in self._layout.sampled:
+            if found == name:
+                return self._column(place)
+        return [None] * len(self)
 
     def newest_row(self) -> list[Any]:
         """The last row: its time, then a value for each of `FAST_NAMES`, None for none."""
-        size = self._layout.row.size
-        found = iter(self._layout.row.unpack_from(self._packed, len(self._packed) - size))
-        return [None if letter == "-" else next(found) for letter in self._layout.letters]
+        row = self._row(len(self) - 1)
+        found = {
+            name: place.scaled(row[at]) for at, (name, place) in enumerate(self._layout.columns, 1)
+        }
+        return [row[0], *map(found.get, FAST_NAMES)]
 
     @property
     def has_readings(self) -> bool:
         """Whether a row holds more than its time."""
-        return bool(self._layout.columns)
+        return bool(self._layout.sampled)
 
-    def _column(self, place: int, letter: str) -> list[Any]:
-        values: Any = memoryview(self._packed)
-        return values.cast(letter)[place :: self._layout.width].tolist()  # type: ignore[no-any-return]
+    def _column(self, place: wire.Place) -> list[Any]:
+        size = self._layout.row.size
+        return [
+            place.scaled(
+                struct.unpack_from("=" + place.code, self._packed, begin + place.offset)[0]
+            )
+            for begin in range(0, len(self._packed), size)
+        ]
+
+    def _row(self, number: int) -> tuple[Any, ...]:
+        return self._layout.row.unpack_from(self._packed, number * self._layout.row.size)
 
     def _sample(self, number: int, row: tuple[Any, ...]) -> GpuSampled:
-        columns = self._layout.columns.items()
-        return self._beside.sample(number, row[0], {name: row[at] for name, (at, _) in columns})
+        known = {name: place.scaled(row[at]) for at, name, place in self._layout.sampled}
+        return self._beside.sample(number, row[0], known)
 
     def _taken_apart(self) -> tuple[GpuSampled, ...]:
         if self._whole is None:
@@ -190,8 +224,8 @@ class SampleRows(Sequence[GpuSampled]):
     def __getitem__(self, place: Any) -> Any:
         if self._whole is not None or not isinstance(place, int):
             return self._taken_apart()[place]
-        row, number = self._layout.row, range(len(self))[place]
-        return self._sample(number, row.unpack_from(self._packed, number * row.size))
+        number = range(len(self))[place]
+        return self._sample(number, self._row(number))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and tuple(self) == tuple(other)

@@ -1,4 +1,4 @@
-"""What the NVML child and its parent say to each other. Standard library alone.
+"""What the NVML child and its parent say to each other. It imports no NVML.
 
 The child is started with one argument, its `Settings` as JSON. Child to parent, on its stdout: one
 JSON object a line, `{"t": TYPE, ...}`, ASCII. Every message has `"m"`: `time.monotonic_ns()` when
@@ -6,12 +6,13 @@ it was made, and `"w"`: wall clock, nanoseconds since 1970. A `slot` is one open
 
 * `hello` (`pid`, `driver`, `nvml`, `cuda`, `count`): NVML is open and lists `count` devices.
 * `came` (`slot`, `pci`, `uuid`, `name`, `index`, `mig`): a device was opened.
-* `samples` (`slot`, `types`, `rows`): the fast group and the newest of the calm one. A row is its
-  time (as `m`), then the values in the order of `nvml_calls.values(Group.FAST)` and of
-  `Group.CALM`. `types` has a letter for each: `q` for a whole number, `d` for another, `-` for what
-  the device does not offer. `rows` are the numbers of all rows, 8 bytes each, in base64.
-* `rows` (`slot`, `rows`): the same as lists, where a value of a row failed: null for what the
-  device does not offer, `{"u": reason, "c": code}` for what failed this time.
+* `samples` (`slot`, `layout`, `rows`): the fast group and the newest of the calm one. `rows` are
+  rows one after the other, in base64. `layout` says how many bytes a row has, then for each value
+  in the order of `nvml_calls.values(Group.FAST)` and of `Group.CALM` where it stands: an offset and
+  a letter of `struct`, and what it is multiplied with (`16I*0.001`); `-` for what the device does
+  not offer. A row begins with its time (as `m`) in eight bytes.
+* `rows` (`slot`, `rows`): the same as lists, time first, where a value of a row failed: null for
+  what the device does not offer, `{"u": reason, "c": code}` for what failed this time.
 * `sample` (`slot`, `group`, `values`): group `slow` (when one changed), `rare`, `seldom` or `once`;
   name to value, or to `{"u", "c"}`.
 * `absent` (`slot`, `values`): name to `{"u", "c"}` of what is not offered, and asked no more.
@@ -40,10 +41,12 @@ import binascii
 import functools
 import json
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from types import NoneType
 from typing import Any, Final
+
+from gpuprobe.live.nvml_calls import Group, values
 
 MAX_DEVICES: Final = 63
 """Slots for devices, 0 to 62. The thread that waits for a slot's events has EVENTS more."""
@@ -140,28 +143,66 @@ def encode(message: dict[str, Any]) -> bytes:
     return _ENCODER.encode(message).encode() + b"\n"
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a value stands in a row.
+
+    Attributes:
+        offset: Bytes from the row's begin. code: A letter of `struct`: one of `CODES`.
+        scale: What the number is multiplied with, and rounded to thousandths; 1 for as it is.
+    """
+
+    offset: int
+    code: str
+    scale: float = 1
+
+    def read(self, row: Any) -> Any:
+        """The value in the bytes of a row."""
+        return self.scaled(struct.unpack_from("=" + self.code, row, self.offset)[0])
+
+    def scaled(self, number: Any) -> Any:
+        """The value that a number stands for."""
+        return number if self.scale == 1 else round(number * self.scale, 3)
+
+    def __str__(self) -> str:
+        return f"{self.offset}{self.code}" + ("" if self.scale == 1 else f"*{self.scale:g}")
+
+
+CODES: Final = frozenset("iIqQdH")
+ROW_NAMES: Final = tuple(
+    value.name for group in (Group.FAST, Group.CALM) for value in values(group)
+)
+"""The values of a row, in their order."""
+
+
+def layout(size: int, places: Mapping[str, Place]) -> str:
+    """The layout of rows, as a message has it."""
+    return " ".join([str(size), *(str(places.get(name, "-")) for name in ROW_NAMES)])
+
+
 def pack_row(row: Sequence[Any]) -> tuple[str, bytes]:
-    """The `types` of a row and its numbers; both empty where a value is no number."""
-    types, packer = _packer(tuple(map(type, row)))
+    """The layout of a row given as a list, and its bytes; both empty if a value is no number."""
+    text, packer = _packer(tuple(map(type, row)))
     if packer is None:
         return "", b""
     try:
-        if "-" in types:
-            return types, packer.pack(*[value for value in row if value is not None])
-        return types, packer.pack(*row)
+        return text, packer.pack(*[value for value in row if value is not None])
     except struct.error:  # a number of more than 63 bits
         return "", b""
 
 
-_LETTERS: Final = {int: "q", float: "d", NoneType: "-"}
+_LETTERS: Final = {int: "q", float: "d", NoneType: ""}
 
 
 @functools.lru_cache(maxsize=64)
 def _packer(types: tuple[type, ...]) -> tuple[str, struct.Struct | None]:
-    letters = "".join(_LETTERS.get(kind, "?") for kind in types)
-    if "?" in letters:
+    letters = [_LETTERS.get(kind) for kind in types]
+    if None in letters:
         return "", None
-    return letters, struct.Struct("=" + letters.replace("-", ""))
+    packer = struct.Struct("=" + "".join(filter(None, letters)))
+    named = [(name, code) for name, code in zip(ROW_NAMES, letters[1:], strict=True) if code]
+    places = {name: Place(8 * at, code) for at, (name, code) in enumerate(named, 1)}
+    return layout(packer.size, places), packer
 
 
 def decode(line: bytes) -> dict[str, Any] | None:

@@ -25,6 +25,23 @@ ONE = PciAddress.parse("0000:04:00.0")
 TIMES = {"m": 5_000_000_000, "w": 1_796_000_000_000_000_000}
 
 
+_NONE = " -" * (len(FAST_NAMES) - 1)
+DAMAGED = (
+    "",
+    "16",
+    f"16 8d{_NONE}{_NONE}",
+    f"12 8d{_NONE}",
+    f"16 7d{_NONE}",
+    f"16 8s{_NONE}",
+    f"16 -8d{_NONE}",
+    f"99999 8d{_NONE}",
+    f"32 8d 8d{_NONE[:-2]}",
+    f"x 8d{_NONE}",
+    5,
+)
+"""Layouts of rows that are none: too short or long, no letter, two values in one place."""
+
+
 def message(kind: str, **fields: Any) -> dict[str, Any]:
     return {"t": kind, **TIMES, **fields}
 
@@ -45,10 +62,9 @@ def row(at: int, **known: Any) -> list[Any]:
 def samples(*rows: list[Any]) -> dict[str, Any]:
     """A message of rows without a value that failed, as the child packs them."""
     packed = [wire.pack_row(row) for row in rows]
-    (types,) = {types for types, _ in packed}
-    return message(
-        "samples", slot=0, types=types, rows=wire.to_text(b"".join(p for _, p in packed))
-    )
+    (layout,) = {layout for layout, _ in packed}
+    text = wire.to_text(b"".join(row for _, row in packed))
+    return message("samples", slot=0, layout=layout, rows=text)
 
 
 def failing(*rows: list[Any]) -> dict[str, Any]:
@@ -174,9 +190,7 @@ def test_an_xid_event_has_the_uuid(translator: Translator) -> None:
         {**samples(row(1, power_w=1.0)), "rows": ""},
         {**samples(row(1, power_w=1.0)), "rows": "AAAA"},
         {**samples(row(1, power_w=1.0)), "rows": 5},
-        {**samples(row(1, power_w=1.0)), "types": "qd"},
-        {**samples(row(1, power_w=1.0)), "types": "-" * (1 + len(FAST_NAMES))},
-        {**samples(row(1, power_w=1.0)), "types": "s" * (1 + len(FAST_NAMES))},
+        *({**samples(row(1, power_w=1.0)), "layout": layout} for layout in DAMAGED),
         {**samples(row(1, power_w=1.0)), "w": 10**30},
         {"t": "sample", **TIMES, "slot": 0, "group": "slow", "values": []},
         {"t": "came", **TIMES, "slot": 9, "pci": "nonsense"},

@@ -1,4 +1,4 @@
-"""The quick calls give what the binding's give, errors included."""
+"""What is read without the binding is what the binding gives, errors included."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,76 +17,110 @@ from tests.live.nvml_bench import ONE
 pytestmark = pytest.mark.skipif(why_unavailable() is not None, reason=str(why_unavailable()))
 
 SCRIPT = """
-import json, pynvml
-from gpuprobe.live.nvml_calls import CALLS
-from gpuprobe.live.nvml_quick import GROUPS, quick, quick_samples
-from gpuprobe.live.wire import SAMPLE
-
-def told(ask, *arguments):
-    try:
-        found = ask(*arguments)
-    except pynvml.NVMLError as error:
-        return type(error).__name__, error.value
-    if isinstance(found, int):
-        return found
-    if not hasattr(found, "_fields_"):
-        return [(one.fieldId, one.nvmlReturn, one.valueType, one.value.ullVal) for one in found]
-    return [getattr(found, name) for name, _ in found._fields_]
+import json, sys
+import pynvml
+from gpuprobe.live.nvml_block import GROUPS, Block, NotQuick
+from gpuprobe.live.nvml_plan import DeviceLost, Plan
+from gpuprobe.live.nvml_quick import quick_samples
+from gpuprobe.live.nvml_rows import Beside, SampleRows
+from gpuprobe.live.wire import ROW_NAMES, SAMPLE, to_text
 
 pynvml.nvmlInit()
 handle = pynvml.nvmlDeviceGetHandleByIndex(0)
-found = {}
-for call in CALLS:
-    ask = quick(pynvml, call)
-    if call.group not in GROUPS or ask is None:
-        continue
-    fields = [(value.field, 0) for value in call.gives if value.field is not None]
-    arguments = [fields] if fields else list(call.args)
-    binding = told(getattr(pynvml, call.function), handle, *arguments)
-    found[f"{call.function}{call.args}"] = [
-        binding, told(ask, handle, *arguments), told(ask, handle, *arguments)
-    ]
+plans = {group: Plan(pynvml, group, lambda number: None) for group in GROUPS}
+
+def by_binding():
+    for group, plan in plans.items():
+        plan.read(handle)
+    return {name: value for plan in plans.values() for name, value in plan.read(handle).items()}
+
+binding = by_binding()
+entered = []
+block = Block(pynvml, handle, {g: p.answered for g, p in plans.items()}, entered.append)
+entered.clear()
+told = {"binding": binding}
+print("ready", flush=True)
+input()
 try:
-    samples = [list(pair) for pair in SAMPLE.iter_unpack(quick_samples(pynvml)(handle, 0, 0))]
+    told["read"] = [block.read(group) for group in GROUPS]
+except DeviceLost as lost:
+    told["lost"] = lost.function
+told["entered"] = len(entered)
+rows = SampleRows(block.layout, to_text(block.row(7)), Beside(None, {}, 0, (0, 0)))
+told["block"] = dict(zip(ROW_NAMES, rows.newest_row()[1:]))
+told["at"] = rows.newest_row()[0]
+told["value"] = block.value("memory_used_bytes")
+try:
+    told["samples"] = list(SAMPLE.iter_unpack(quick_samples(pynvml)(handle, 0, 0)))
 except pynvml.NVMLError as error:
-    samples = error.value
-print(json.dumps([found, samples]))
+    told["samples"] = error.value
+print(json.dumps(told))
 """
 
 
-def both(fake: FakeNvml) -> tuple[dict[str, list[object]], object]:
-    """Each call's answer by the binding, then twice by the quick way; the driver's samples."""
-    done = subprocess.run(
+def both(fake: FakeNvml, fails: int = 0) -> dict[str, Any]:
+    """A device read by the binding, then by a block; its calls may fail from there on."""
+    process = subprocess.Popen(
         [sys.executable, "-c", SCRIPT],
         env={**os.environ, **fake.env, "PYTHONPATH": str(Path(__file__).parents[2])},
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        check=True,
     )
-    found, samples = json.loads(done.stdout)
-    return found, samples
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n", process.communicate()[1]
+    if fails:
+        fake.error(fails, ONE)
+    out, err = process.communicate("\n")
+    assert process.returncode == 0, err
+    found: dict[str, Any] = json.loads(out)
+    return found
 
 
-def test_each_gives_the_same(tmp_path: Path) -> None:
-    """Every quick call, also when it is made again."""
+def test_a_block_holds_what_the_binding_gives(tmp_path: Path) -> None:
+    """Every value of both groups, its type, and the driver's samples."""
     fake = FakeNvml(tmp_path, [ONE])
-    fake.set(ONE, power_mw=123456)
-    found, samples = both(fake)
+    fake.set(ONE, power_mw=123456, memory_used_bytes=2**40)
+    found = both(fake)
 
-    assert len(found) >= 10
-    assert not {name: answers for name, answers in found.items() if answers.count(answers[0]) != 3}
-    assert isinstance(samples, list)
-    assert len(samples) > 50
-    assert {watts for _, watts in samples} == {123456}
+    assert found["read"] == [True, True]
+    assert found["block"] == found["binding"]
+    assert found["block"]["power_w"] == 123.456
+    assert found["value"] == 2**40
+    assert found["at"] == 7
+    assert len(found["samples"]) > 50
+    assert {watts for _, watts in found["samples"]} == {123456}
 
 
-@pytest.mark.parametrize("code", [3, 15, 999])
-def test_each_raises_the_same(tmp_path: Path, code: int) -> None:
-    """The binding's own error classes, by the code."""
+def test_what_a_device_does_not_offer_is_left_out(tmp_path: Path) -> None:
+    """Another call gives the same value, or none does."""
     fake = FakeNvml(tmp_path, [ONE])
-    fake.error(code, ONE, after=1)  # it can be opened
-    found, samples = both(fake)
+    for name in ("field.186", "nvmlDeviceGetTemperatureV", "nvmlDeviceGetUtilizationRates"):
+        fake.unsupported(name, ONE)
+    found = both(fake)
 
-    assert not {name: answers for name, answers in found.items() if answers.count(answers[0]) != 3}
-    assert samples == code
-    assert {answers[0][1] for answers in found.values()} == {code}  # type: ignore[index]
+    assert found["read"] == [True, True]
+    known = {name: value for name, value in found["block"].items() if value is not None}
+    assert known == found["binding"]
+    assert "util_percent" not in known
+    assert "temp_c" in known
+
+
+def test_a_loss_ends_a_block_at_its_first_call(tmp_path: Path) -> None:
+    """No further call is made to the device, and the call is named."""
+    found = both(FakeNvml(tmp_path, [ONE]), fails=15)
+
+    assert found["lost"] == "nvmlDeviceGetFieldValues"
+    assert found["entered"] == 1
+    assert found["samples"] == 15
+
+
+@pytest.mark.parametrize("code", [3, 999])
+def test_a_call_that_fails_leaves_the_rest_to_the_binding(tmp_path: Path, code: int) -> None:
+    """Which call it was, and for how long, is found out there."""
+    found = both(FakeNvml(tmp_path, [ONE]), fails=code)
+
+    assert found["read"] == [False, False]
+    assert found["samples"] == code

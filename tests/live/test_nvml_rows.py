@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 from gpuprobe.events import GpuSampled
@@ -19,9 +21,9 @@ def packed(*known: dict[str, float | None]) -> SampleRows:
         wire.pack_row([second * 10**9, *(values.get(name) for name in FAST_NAMES)])
         for second, values in enumerate(known)
     ]
-    (types,) = {types for types, _ in rows}
+    (layout,) = {layout for layout, _ in rows}
     text = wire.to_text(b"".join(row for _, row in rows))
-    return SampleRows(types, text, Beside(GPU, {"limit_w": 350.0}, WALL_NS, (1, 7)))
+    return SampleRows(layout, text, Beside(GPU, {"limit_w": 350.0}, WALL_NS, (1, 7)))
 
 
 def test_it_reads_like_the_samples() -> None:
@@ -63,6 +65,29 @@ def test_columns_come_without_taking_rows_apart() -> None:
     assert rows.column("util_percent") == [None, None]
 
 
+def test_values_stand_where_the_layout_says() -> None:
+    """As the answers of the calls lie in memory: gaps, other sizes, numbers that are scaled."""
+    places = {
+        "temp_c": wire.Place(40, "i"),
+        "power_w": wire.Place(16, "I", 0.001),
+        "memory_used_bytes": wire.Place(48, "Q"),
+    }
+    row = struct.pack("=q8xI20xi4xQ8x", 5 * 10**9, 118_251, -3, 2**40)
+    rows = SampleRows(
+        wire.layout(len(row), places), wire.to_text(row * 2), Beside(GPU, {}, WALL_NS, (1, 1))
+    )
+
+    assert rows.column("power_w") == [118.251, 118.251]
+    assert (rows[1].temp_c, rows[1].power_w, rows[1].memory_used_bytes) == (-3, 118.251, 2**40)
+    assert next(iter(rows)).power_w == 118.251
+    newest = dict(zip(FAST_NAMES, rows.newest_row()[1:], strict=True))
+    assert {name: value for name, value in newest.items() if value is not None} == {
+        "temp_c": -3,
+        "power_w": 118.251,
+        "memory_used_bytes": 2**40,
+    }
+
+
 def test_the_newest_row_is_for_readings() -> None:
     """Every place has its value or None."""
     rows = packed({"power_w": 1.0}, {"power_w": 2.0, "memory_used_bytes": None})
@@ -82,4 +107,5 @@ def test_a_value_of_another_type_is_no_reading() -> None:
 @pytest.mark.parametrize("value", [2**63, {"u": "failed", "c": 999}, "x"])
 def test_what_cannot_be_packed_is_sent_as_it_is(value: object) -> None:
     """A number of more than 63 bits, a call that failed."""
-    assert wire.pack_row([1, value]) == ("", b"")
+    row = [1, value, *[None] * (len(FAST_NAMES) - 1)]
+    assert wire.pack_row(row) == ("", b"")
