@@ -349,7 +349,7 @@ class Probe:
         self.watch.join(lambda: {container.pid, *descendants(container.pid)})
         if self.recorder is None:
             return
-        engine = about.of_engine(container.argv, container.environment, None)
+        engine = about.of_engine(container.argv, container.environment, here=False)
         named = {key: str(getattr(container, key)) for key in ("name", "image", "digest", "pid")}
         found = {**engine, **named}
         describe(self.recorder, {f"container-{key}": value for key, value in found.items()})

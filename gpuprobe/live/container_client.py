@@ -7,6 +7,7 @@ elsewhere. What the container runtime says of it is asked for, with a deadline.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import threading
@@ -150,10 +151,15 @@ def _read(found: Mapping[str, Any]) -> Container | None:
         name=str(found.get("Name", "")).removeprefix("/"),
         argv=(str(found["Path"]), *map(str, found.get("Args") or ())),
         image=str(config.get("Image", "")),
-        digest=str(found.get("Image", "")),
+        digest=_digest(str(found.get("Image", ""))),
         pid=int(state.get("Pid") or 0),
         environment={name: value for name, _, value in pairs},
     )
+
+
+def _digest(text: str) -> str:
+    """An image's id with its algorithm, which Podman leaves out."""
+    return f"sha256:{text}" if re.fullmatch("[0-9a-f]{64}", text) else text
 
 
 def _from_file(path: str | None) -> str | None:

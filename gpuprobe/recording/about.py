@@ -150,7 +150,7 @@ def of_machine(root: Path = Path("/")) -> dict[str, str]:
 
 
 def of_engine(
-    argv: Sequence[str], env: Mapping[str, str], pid: int | None = None
+    argv: Sequence[str], env: Mapping[str, str], pid: int | None = None, *, here: bool = True
 ) -> dict[str, str]:
     """The engine's command line, without secrets, what matters of its environment, versions.
 
@@ -161,19 +161,22 @@ def of_engine(
         argv: Its command line.
         env: Its environment; names that are not on a list are left out.
         pid: Its process, where it runs.
+        here: It runs in this process's file system. In another one the same names lead elsewhere:
+            its folder and its packages are left out.
     """
     shown = secrets.mask_argv(argv)
     found = {"engine.argv": json.dumps(shown), "engine.command": shlex.join(shown)}
     cwd = ""
-    with contextlib.suppress(OSError):
-        cwd = str(Path(f"/proc/{pid}/cwd").readlink() if pid is not None else Path.cwd())
+    if here:
+        with contextlib.suppress(OSError):
+            cwd = str(Path(f"/proc/{pid}/cwd").readlink() if pid is not None else Path.cwd())
     if pid is not None:
         found["engine.pid"] = str(pid)
     found["engine.cwd"] = cwd
     for name, value in sorted(env.items()):
         if is_told(name):
             found[f"engine.env.{name}"] = shortened(secrets.mask_text(value))
-    folders, python = _site_packages(argv, env, cwd, pid)
+    folders, python = _site_packages(argv, env, cwd, pid) if here else ([], "")
     if python:
         found["engine.python"] = python
     for folder in folders:

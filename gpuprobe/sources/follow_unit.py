@@ -12,6 +12,7 @@ import json
 import subprocess
 import threading
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -37,6 +38,9 @@ STOPPED: Final = {
     "d9b373ed55a64feb8242e02dbe79a49c": "failed",
 }
 """SD_MESSAGE_UNIT_SUCCESS and SD_MESSAGE_UNIT_FAILURE_RESULT: the unit is down."""
+
+EARLIER: Final = 16
+"""How many runs of the unit are remembered, so that a late line of one is no new run."""
 
 LOOK_S: Final = 5.0
 """How long a look for the unit's last line may take."""
@@ -67,6 +71,7 @@ class UnitFollower(Follower):
         self._user = user
         self._program = find_program(journalctl) if journalctl else None
         self._invocation: str | None = None
+        self._earlier: deque[str] = deque(maxlen=EARLIER)
         self._cursor: str | None = None
 
     def available(self) -> Availability:
@@ -99,15 +104,24 @@ class UnitFollower(Follower):
         self._end(turn)
 
     def _look(self, turn: Turn) -> None:
-        """Say it where there is nothing of the unit: its name may be wrong."""
-        if not self._has_lines() and self._invocation is None:
-            text = f"no line of {self.unit} is in the journal yet, or none may be read; is the name"
-            turn.put(self._changed("gap", f"{text} right? It is waited for"))
+        """Learn which run of the unit the journal has last, so that the next one is known as new.
 
-    def _has_lines(self) -> bool:
-        """Whether the journal holds anything of the unit; True where that cannot be told."""
+        Where there is nothing of the unit it is said: its name may be wrong.
+        """
+        last = self._last_line()
+        if last is None or self._invocation is not None:
+            return
+        if last:
+            self._invocation = _invocation(last)
+            return
+        self._invocation = ""
+        text = f"no line of {self.unit} is in the journal yet, or none may be read; is the name"
+        turn.put(self._changed("gap", f"{text} right? It is waited for"))
+
+    def _last_line(self) -> Mapping[str, Any] | None:
+        """The unit's last line in the journal, empty for none; None where that cannot be told."""
         unit = f"--{'user-unit' if self._user else 'unit'}={self.unit}"
-        command = [self._program or "journalctl", unit, "--lines=1", "--output=cat", "--quiet"]
+        command = [self._program or "journalctl", unit, "--lines=1", "--output=json", "--quiet"]
         try:
             done = subprocess.run(  # noqa: S603 - a fixed program, no shell
                 [*command, "--no-pager"],
@@ -118,8 +132,14 @@ class UnitFollower(Follower):
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired):
-            return True
-        return bool(done.stdout.strip()) or done.returncode != 0
+            return None
+        if not done.stdout.strip():
+            return {} if done.returncode == 0 else None
+        try:
+            found = json.loads(done.stdout)
+        except ValueError:
+            return None
+        return found if isinstance(found, dict) and found else None
 
     def _take(self, turn: Turn, lines: Iterable[bytes]) -> Iterator[Event]:
         for text in lines:
@@ -150,18 +170,30 @@ class UnitFollower(Follower):
 
     def _note_start(self, turn: Turn, fields: Mapping[str, Any]) -> None:
         """A new invocation of the unit: lines from here on are another run's."""
-        found = fields.get("_SYSTEMD_INVOCATION_ID")
-        if str(fields.get("_PID")) == "1" or "UNIT" in fields or "USER_UNIT" in fields:
-            found = fields.get("INVOCATION_ID") or fields.get("USER_INVOCATION_ID")
-        if not isinstance(found, str) or found == self._invocation:
+        found = _invocation(fields)
+        if found is None or found == self._invocation or found in self._earlier:
             return
         before, self._invocation = self._invocation, found
-        # The first one seen may have run for long, unless it is started just now.
+        if before:
+            self._earlier.append(before)
+        # Where the look was too late, the first one seen may have run for long, unless it is
+        # started just now. The manager's word is not enough: a program can be faster than it.
         if before is not None or fields.get("MESSAGE_ID") in STARTED:
             self._life(turn, "started", f"{self.unit} started", who=self.unit)
 
     def _note_stop(self, turn: Turn, fields: Mapping[str, Any]) -> None:
         how = STOPPED.get(str(fields.get("MESSAGE_ID")))
-        if how is not None:
+        # The manager's word of one run can come behind the first line of the next one, as both
+        # write on their own ways to the journal: that run has ended by then, and this one goes on.
+        if how is not None and _invocation(fields) not in self._earlier:
+            self._end(turn)
             text = str(fields.get("MESSAGE"))
             self._life(turn, "stopped", f"{self.unit} {how}: {text}", who=self.unit)
+
+
+def _invocation(fields: Mapping[str, Any]) -> str | None:
+    """The run of the unit that a line belongs to: the unit's own, or one of its manager."""
+    found = fields.get("_SYSTEMD_INVOCATION_ID")
+    if str(fields.get("_PID")) == "1" or "UNIT" in fields or "USER_UNIT" in fields:
+        found = fields.get("INVOCATION_ID") or fields.get("USER_INVOCATION_ID")
+    return found if isinstance(found, str) else None

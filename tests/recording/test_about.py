@@ -116,6 +116,17 @@ def test_versions_are_those_of_the_engines_own_python(tmp_path: Path, how: str) 
     assert versions == {"torch": "2.9.0+cu128", "vllm": "0.11.0", "flashinfer-python": "0.4.0"}
 
 
+def test_an_engine_in_another_file_system_has_none_of_this_ones_versions(tmp_path: Path) -> None:
+    """In a container the same path leads to another Python, and the folder is another one."""
+    python = program(tmp_path / "venv/bin/python3")
+    (tmp_path / "venv/pyvenv.cfg").write_text("home = /usr/bin\n")
+    (tmp_path / "venv/lib/python3.12/site-packages/torch-2.9.0.dist-info").mkdir(parents=True)
+    argv = [str(python), "-m", "vllm"]
+
+    assert "engine.version.torch" in of_engine(argv, {})
+    assert set(of_engine(argv, {}, here=False)) == {"engine.argv", "engine.command"}
+
+
 def test_a_program_without_python_has_no_versions(tmp_path: Path) -> None:
     """A binary, or one that is not there, is told by its command line alone."""
     assert set(of_engine(["/nowhere/llama-server"], {}, os.getpid())) == {

@@ -250,7 +250,7 @@ def test_a_units_lines_and_its_restart(tmp_path: Path, follow: Callable[..., Fol
     ]
     journalctl = program(
         tmp_path / "journalctl",
-        "if '--follow' not in sys.argv: sys.exit(0)\n"
+        f"if '--follow' not in sys.argv: sys.exit(print({entry('up', 'a' * 32)!r}))\n"
         f"json.dump(sys.argv[1:], open({str(tmp_path / 'argv')!r}, 'w'))\n"
         f"print({chr(10).join(lines)!r}, flush=True)\ntime.sleep(60)\n",
     )
@@ -259,10 +259,8 @@ def test_a_units_lines_and_its_restart(tmp_path: Path, follow: Callable[..., Fol
 
     argv = json.loads((tmp_path / "argv").read_text())
     assert argv[:3] == ["--follow", "--unit=x.service", "--lines=0"]
-    assert [what for what, _ in seen.life if what in ("started", "stopped")] == [
-        "stopped",
-        "started",
-    ]
+    told = [one for one in seen.found if isinstance(one, (CudaFailed, EngineChanged))]
+    assert [getattr(one, "what", "failed") for one in told] == ["failed", "stopped", "started"]
     assert seen.lines[-1] == (1, "again")
     (cuda,) = (one for one in seen.found if isinstance(one, CudaFailed))
     assert cuda.source == "vllm[77]"
@@ -287,6 +285,54 @@ def test_the_first_start_of_a_unit(tmp_path: Path, follow: Callable[..., Followe
         assert [what for what, _ in seen.life] == expected
 
 
+def test_a_program_that_is_faster_than_its_manager(
+    tmp_path: Path, follow: Callable[..., Followed]
+) -> None:
+    """Its first line can come before the word that the unit was started; an older run tells."""
+    journalctl = program(
+        tmp_path / "journalctl",
+        f"""
+place = {str(tmp_path)!r} + "/"
+if "--follow" not in sys.argv:
+    print({entry("up", "a" * 32)!r}, flush=True)
+    open(place + "looked", "w").close()
+    sys.exit()
+while not os.path.exists(place + "go"):
+    time.sleep(0.02)
+print({entry("ready", "b" * 32)!r}, flush=True)
+time.sleep(60)
+""",
+    )
+    source = UnitFollower("x", journalctl=journalctl)
+    seen = follow(source)
+    seen.until(lambda _: (tmp_path / "looked").exists())
+    time.sleep(0.5)
+    (tmp_path / "go").touch()
+    seen.until(lambda seen: "ready" in seen.texts)
+
+    assert [what for what, _ in seen.life] == ["started"]
+
+
+def test_a_late_word_of_an_earlier_run(tmp_path: Path, follow: Callable[..., Followed]) -> None:
+    """The manager's line about the end of a run, behind a line of the next: no start and no end."""
+    failed = entry(
+        "x.service: Failed with result 'exit-code'.",
+        "",
+        _PID="1",
+        UNIT="x.service",
+        INVOCATION_ID="a" * 32,
+        MESSAGE_ID="d9b373ed55a64feb8242e02dbe79a49c",
+    )
+    lines = [entry("one", "a" * 32), entry("two", "b" * 32), failed, entry("three", "b" * 32)]
+    journalctl = program(
+        tmp_path / "journalctl", f"print({chr(10).join(lines)!r}, flush=True)\ntime.sleep(60)\n"
+    )
+    seen = follow(UnitFollower("x", journalctl=journalctl))
+    seen.until(lambda seen: "three" in seen.texts)
+
+    assert [what for what, _ in seen.life] == ["started"]
+
+
 def test_without_journalctl_there_is_a_reason() -> None:
     """A machine without a journal is told what else can be followed."""
     access = UnitFollower("x", journalctl=None).available()
@@ -297,7 +343,7 @@ def test_without_journalctl_there_is_a_reason() -> None:
 
 def test_a_unit_that_nobody_knows_is_told(tmp_path: Path, follow: Callable[..., Followed]) -> None:
     """A name with a typing error is said at once, and one with lines in the journal is not."""
-    for word, told in (("", True), ("print('ready', flush=True)\n", False)):
+    for word, told in (("", True), (f"print({entry('up', 'a' * 32)!r}, flush=True)\n", False)):
         journalctl = program(
             tmp_path / "journalctl",
             f"if '--follow' not in sys.argv:\n    {word or 'pass'}\n    sys.exit(0)\n"
@@ -345,53 +391,215 @@ def test_a_journalctl_that_ends_is_started_again(
 # --- containers ------------------------------------------------------------------------------
 
 
-def test_a_container_through_its_restart(
-    tmp_path: Path, follow: Callable[..., Followed], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its lines with the runtime's time, its end with the code, its next run from the begin."""
-    monkeypatch.setattr(follow_container, "AGAIN_S", 0.05)
-    docker = program(
-        tmp_path / "docker",
-        f"""
-state = {str(tmp_path / "state")!r}
-if sys.argv[1] == "inspect":
-    print(open(state).read())
-elif "--tail=0" in sys.argv:
-    print("2026-09-22T14:44:58.123456789Z {CUDA}", flush=True)
-    os.rename(state + ".down", state)
-else:
-    assert "--since=T2" in sys.argv, sys.argv
-    print("2026-09-22T14:45:58.123456789Z second run", flush=True)
-    time.sleep(60)
-""",
+def state(began: str, *, running: bool = True, code: int = 0, restarting: bool = False) -> str:
+    """What a runtime says of a container, as Docker and Podman both do."""
+    return json.dumps(
+        {
+            "Running": running,
+            "Restarting": restarting,
+            "OOMKilled": False,
+            "ExitCode": code,
+            "StartedAt": began,
+        }
     )
-    (tmp_path / "state.down").write_text("false|T1|139|false|0\n")
-    (tmp_path / "state").write_text("true|T1|0|false|4711\n")
-    seen = follow(ContainerFollower("web", programs=[docker]))
+
+
+class Runtime:
+    """A command line as Docker's: it says `state`, and gives `log` from where it is asked for.
+
+    `logs --follow` ends when `going` is gone.
+    """
+
+    def __init__(self, folder: Path, name: str = "docker") -> None:
+        self.folder = folder
+        self.path = program(
+            folder / name,
+            f"""
+place = {str(folder)!r} + "/"
+if sys.argv[1] == "inspect":
+    assert "--format={{{{json .State}}}}" in sys.argv, sys.argv
+    if not os.path.exists(place + "state"):
+        sys.exit("Error: No such container: web")
+    print(open(place + "state").read())
+    sys.exit()
+asked = [one for one in sys.argv if one.startswith(("--since=", "--tail="))]
+open(place + "asked", "a").write(asked[0] + chr(10))
+since = asked[0].removeprefix("--since=")
+said = 0
+while True:
+    going = os.path.exists(place + "going")
+    lines = open(place + "log").read().splitlines() if os.path.exists(place + "log") else []
+    for line in lines[said:]:
+        if since == "--tail=0" or line.split()[0] >= since or not line[0].isdigit():
+            print(line, flush=True)
+    said = len(lines)
+    if not going:
+        sys.exit(0)
+    time.sleep(0.02)
+""",
+        )
+
+    def say(self, text: str | None) -> None:
+        """Set what `inspect` answers; None for no such container."""
+        if text is None:
+            (self.folder / "state").unlink()
+            return
+        (self.folder / "new").write_text(text)
+        (self.folder / "new").rename(self.folder / "state")
+
+    def log(self, *lines: str) -> None:
+        add(self.folder / "log", "".join(f"{line}\n" for line in lines))
+
+    def go(self) -> None:
+        (self.folder / "going").touch()
+
+    def end(self) -> None:
+        (self.folder / "going").unlink()
+
+    @property
+    def asked(self) -> list[str]:
+        path = self.folder / "asked"
+        return path.read_text().split() if path.exists() else []
+
+
+@pytest.fixture
+def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runtime:
+    monkeypatch.setattr(follow_container, "AGAIN_S", 0.05)
+    return Runtime(tmp_path)
+
+
+OLD, LATER, LATEST = (f"{year}-09-22T14:44:58.123456789Z" for year in (2020, 2120, 2121))
+
+
+def test_a_container_through_its_restart(docker: Runtime, follow: Callable[..., Followed]) -> None:
+    """Its lines with the runtime's time, its end with the code, its next run from the last line.
+
+    Docker stamps a run's first line before the time at which it says that the run began.
+    """
+    docker.say(state(OLD))
+    docker.go()
+    seen = follow(ContainerFollower("web", programs=[docker.path]))
+    seen.until(lambda _: docker.asked)
+    docker.log(f"2120-09-22T14:44:58.000000001Z {CUDA}")
+    seen.until(lambda seen: seen.has(CudaFailed))
+    docker.say(state(OLD, running=False, code=139))
+    docker.end()
     seen.until(lambda seen: seen.life)
-    (tmp_path / "new").write_text("true|T2|0|false|4712\n")
-    (tmp_path / "new").rename(tmp_path / "state")
+    docker.log("2120-09-22T14:44:58.000000002Z second run")
+    docker.go()
+    docker.say(state(LATER))
     seen.until(lambda seen: "second run" in seen.texts)
 
+    assert docker.asked == ["--tail=0", "--since=2120-09-22T14:44:58.000000001Z"]
     assert seen.life == [("stopped", 139), ("started", None)]
     assert [one.signal for one in seen.found if isinstance(one, ProcessCrashed)] == ["SIGSEGV"]
     (cuda,) = (one for one in seen.found if isinstance(one, CudaFailed))
     assert cuda.origin.input == "container web"
     assert cuda.stamp is not None
     assert cuda.stamp.wall is not None
-    assert cuda.stamp.wall.isoformat().startswith("2026-09-22T14:44:58.123456")
-    assert seen.lines[-1] == (1, "second run")
+    assert cuda.stamp.wall.isoformat().startswith("2120-09-22T14:44:58")
+    assert seen.lines == [(1, CUDA), (1, "second run")]
+
+
+def test_a_container_that_ran_between_two_looks(
+    docker: Runtime, follow: Callable[..., Followed]
+) -> None:
+    """A run that is over when it is found is told whole: start, lines, end."""
+    seen = follow(ContainerFollower("web", programs=[docker.path]))
+    docker.log(f"{LATER} {CUDA}")
+    docker.say(state(LATER, running=False, code=1))
+    seen.until(lambda seen: len(seen.life) == 2)
+
+    assert seen.life == [("started", None), ("stopped", 1)]
+    assert seen.texts == [CUDA]
+
+
+def test_a_container_that_its_runtime_starts_again(
+    docker: Runtime, follow: Callable[..., Followed]
+) -> None:
+    """One that waits for its restart has ended; what was read of the next run is read once."""
+    seen = follow(ContainerFollower("web", programs=[docker.path]))
+    docker.go()
+    docker.say(state(LATER))
+    docker.log(f"{LATER} one", f"{LATER} of the next run")
+    seen.until(lambda seen: "of the next run" in seen.texts)
+    docker.say(state(LATER, code=1, restarting=True))
+    docker.end()
+    seen.until(lambda seen: ("stopped", 1) in seen.life)
+    docker.go()
+    docker.log(f"{LATEST} last")
+    docker.say(state(LATEST))
+    seen.until(lambda seen: "last" in seen.texts)
+    # Back at once, before anybody saw it down.
+    docker.say(state("2122-01-01T00:00:00Z"))
+    docker.end()
+    seen.until(lambda seen: len(seen.life) >= 5)
+
+    assert seen.life[:5] == [
+        ("started", None),
+        ("stopped", 1),
+        ("started", None),
+        ("stopped", None),
+        ("started", None),
+    ]
+    assert seen.texts == ["one", "of the next run", "last"]
+
+
+def test_a_container_that_is_removed(docker: Runtime, follow: Callable[..., Followed]) -> None:
+    """It has ended, too; a runtime that does not answer for a while is a gap and no end."""
+    docker.say(state(OLD))
+    docker.go()
+    seen = follow(ContainerFollower("web", programs=[docker.path]))
+    seen.until(lambda _: docker.asked)
+    docker.say("no JSON")
+    docker.end()
+    seen.until(lambda seen: sum(isinstance(one, SourceChanged) for one in seen.found) > 1)
+    assert seen.life == []
+    docker.say(None)
+    seen.until(lambda seen: seen.life)
+
+    assert seen.life == [("stopped", None)]
+    assert any("was removed" in one.origin.text for one in seen.found)
+
+
+def test_a_log_that_cannot_be_read(docker: Runtime, follow: Callable[..., Followed]) -> None:
+    """What the runtime itself says is no line of the engine, and is told once; the end is seen."""
+    docker.say(state(OLD))
+    docker.log("Error response from daemon: configured logging driver does not support reading")
+    seen = follow(ContainerFollower("web", programs=[docker.path]))
+    seen.until(lambda seen: sum(isinstance(one, SourceChanged) for one in seen.found) > 2)
+    time.sleep(0.5)
+    docker.say(state(OLD, running=False, code=3))
+    seen.until(lambda seen: seen.life)
+
+    gaps = [one for one in seen.found if isinstance(one, SourceChanged) and one.what == "gap"]
+    assert ["does not support" in one.origin.text for one in gaps] == [True, False]
+    assert (seen.life, seen.texts) == ([("stopped", 3)], [])
+
+
+def test_the_runtime_that_knows_the_container_is_used(
+    docker: Runtime, tmp_path: Path, follow: Callable[..., Followed]
+) -> None:
+    """Docker's command is there and has no such container, Podman runs it."""
+    (tmp_path / "podman").mkdir()
+    podman = Runtime(tmp_path / "podman", "podman")
+    seen = follow(ContainerFollower("web", programs=[docker.path, podman.path]))
+    podman.go()
+    podman.log(f"{LATER} ready")
+    podman.say(state(LATER))
+    seen.until(lambda seen: "ready" in seen.texts)
+    podman.end()
+    podman.say(state(LATER, running=False, code=1))
+    seen.until(lambda seen: len(seen.life) == 2)
+
+    assert seen.life == [("started", None), ("stopped", 1)]
 
 
 def test_what_the_runtime_complains_of_is_said_once(
-    tmp_path: Path, follow: Callable[..., Followed], monkeypatch: pytest.MonkeyPatch
+    docker: Runtime, follow: Callable[..., Followed]
 ) -> None:
     """A container that is not there yet is a gap with the runtime's own words, not a failure."""
-    monkeypatch.setattr(follow_container, "AGAIN_S", 0.02)
-    docker = program(
-        tmp_path / "docker", "sys.stderr.write('Error: No such container: web'); sys.exit(1)\n"
-    )
-    seen = follow(ContainerFollower("web", programs=[docker]))
+    seen = follow(ContainerFollower("web", programs=[docker.path]))
     seen.until(lambda seen: sum(isinstance(one, SourceChanged) for one in seen.found) > 1)
     time.sleep(0.5)
     seen.found.extend(seen.source.poll())

@@ -34,6 +34,8 @@ BOOT_S = 240.0
 _MODULES = ("virtio_pci", "9pnet_virtio", "9p", "e1000e", "aer_inject")
 _DISK_MODULES = ("virtio_blk", "crc32c_generic", "ext4")
 
+_MANAGER_MODULES = ("overlay", "autofs4")
+
 _INIT = """\
 #!/bin/busybox sh
 /bin/busybox --install -s /bin
@@ -58,6 +60,55 @@ chroot /mnt {python} -B {guest} </mnt/dev/ttyS1 >/mnt/dev/ttyS1 2>/mnt/dev/conso
 sync
 poweroff -f
 """
+
+
+# systemd takes /.dockerenv for a container, where it reads no kernel command line, and journald no
+# kernel log. A write to the overlay stays in the guest's memory.
+_MANAGER_INIT = """\
+#!/bin/busybox sh
+/bin/busybox --install -s /bin
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs dev /dev
+for module in $(cat /modules/order); do insmod /modules/$module.ko; done
+mkdir /host /writes
+mount -t 9p -o trans=virtio,version=9p2000.L,ro,msize=512000,cache=loose host /host || poweroff -f
+mount -t tmpfs tmpfs /writes
+mkdir /writes/upper /writes/work
+mount -t overlay -o lowerdir=/host,upperdir=/writes/upper,workdir=/writes/work overlay /mnt \\
+    || poweroff -f
+stty -F /dev/ttyS1 raw -echo
+rm -f /mnt/.dockerenv
+units=/mnt/etc/systemd/system
+rm -rf $units/*.wants
+cat >$units/guest.service <<end
+[Unit]
+DefaultDependencies=no
+[Service]
+Environment=PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8
+ExecStart={python} -B {guest}
+StandardInput=file:/dev/ttyS1
+StandardOutput=file:/dev/ttyS1
+end
+cat >$units/guest.target <<end
+[Unit]
+Wants=sysinit.target guest.service
+DefaultDependencies=no
+end
+umount /proc /sys
+exec switch_root /mnt /lib/systemd/systemd
+"""
+
+_MASKED = (
+    "systemd-tmpfiles-setup.service",  # it empties /tmp, which may be large
+    "systemd-udevd.service",
+    "systemd-udev-trigger.service",
+    "systemd-hwdb-update.service",
+    "systemd-binfmt.service",
+    "proc-sys-fs-binfmt_misc.automount",
+    "systemd-remount-fs.service",
+    "systemd-timesyncd.service",
+)
 
 
 def why_unavailable() -> str | None:
@@ -134,7 +185,9 @@ def modules_in_order(folder: Path, wanted: tuple[str, ...] = _MODULES) -> dict[s
     return ordered
 
 
-def build_initramfs(folder: Path, guest: Path, *, disk: bool = False) -> Path:
+def build_initramfs(
+    folder: Path, guest: Path, *, disk: bool = False, manager: bool = False
+) -> Path:
     """An initramfs with busybox, the modules and an init that runs `guest` in Python."""
     tree = folder / "initramfs"
     for name in ("bin", "proc", "sys", "dev", "mnt", "modules"):
@@ -142,12 +195,14 @@ def build_initramfs(folder: Path, guest: Path, *, disk: bool = False) -> Path:
     busybox = shutil.which("busybox")
     assert busybox is not None
     shutil.copy(busybox, tree / "bin/busybox")
-    modules = modules_in_order(kernel_folder(), _MODULES + (_DISK_MODULES if disk else ()))
+    wanted = (*_MODULES, *(_DISK_MODULES if disk else ()), *(_MANAGER_MODULES if manager else ()))
+    modules = modules_in_order(kernel_folder(), wanted)
     for name, content in modules.items():
         (tree / f"modules/{name}.ko").write_bytes(content)
     (tree / "modules/order").write_text(" ".join(modules))
     init = tree / "init"
-    init.write_text(_INIT.format(python=sys.executable, guest=guest))
+    text = _MANAGER_INIT if manager else _INIT
+    init.write_text(text.format(python=sys.executable, guest=guest))
     init.chmod(init.stat().st_mode | stat.S_IXUSR)
     names = "\n".join(str(path.relative_to(tree)) for path in tree.rglob("*"))
     packed = subprocess.run(
@@ -183,16 +238,27 @@ class Machine:
         guest: The Python program that runs inside.
         disk: An image with ext4 on it, which the guest finds as /run/disk.
         log: Where every write to the disk and every flush is logged; see `disk_log`.
+        manager: With this machine's systemd as its first process, which runs `guest`.
     """
 
     def __init__(
-        self, folder: Path, guest: Path, *, disk: Path | None = None, log: Path | None = None
+        self,
+        folder: Path,
+        guest: Path,
+        *,
+        disk: Path | None = None,
+        log: Path | None = None,
+        manager: bool = False,
     ) -> None:
         self.console = folder / "console.log"
         # A socket's path may have 107 bytes, and pytest's folders are long.
         self._sockets = tempfile.TemporaryDirectory(prefix="gpuprobe-vm-")
         place = Path(self._sockets.name)
-        image = build_initramfs(folder, guest, disk=disk is not None)
+        image = build_initramfs(folder, guest, disk=disk is not None, manager=manager)
+        options = "console=ttyS0 pcie_ports=native loglevel=5 panic=-1"
+        if manager:
+            options += " systemd.unit=guest.target"
+            options += "".join(f" systemd.mask={unit}" for unit in _MASKED)
         kernel = next(kernel_folder().glob("boot/vmlinuz-*"))
         self.process = subprocess.Popen(
             [
@@ -200,7 +266,7 @@ class Machine:
                 *("-M", "q35", "-m", "1024", "-smp", "2", "-display", "none", "-nodefaults"),
                 *("-global", "ICH9-LPC.acpi-pci-hotplug-with-bridge-support=off", "-no-reboot"),
                 *("-kernel", str(kernel), "-initrd", str(image)),
-                *("-append", "console=ttyS0 pcie_ports=native loglevel=5 panic=-1"),
+                *("-append", options),
                 *("-serial", f"file:{self.console}"),
                 *("-chardev", f"socket,id=guest,path={place}/guest,server=on,wait=off"),
                 *("-serial", "chardev:guest"),
