@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from gpuprobe.diagnosis import Diagnosis, Input, Kind, NotChecked
 from gpuprobe.errors import InputUnreadableError
-from gpuprobe.joining import join_readings, read
+from gpuprobe.joining import OWN, join_readings, read
 from gpuprobe.options import Options, Progress
 from gpuprobe.sources.ingest import Reading
 from gpuprobe.sources.inputs import open_inputs
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from gpuprobe.identity import PciAddress
     from gpuprobe.recording.reader import Recording
     from gpuprobe.sources.raw_input import Input as RawOrRecording
+
+_AGAIN: Final = "give it again when it can be read"
 
 _GRAVITY = {Kind.DEVICE_LEFT_BUS: 0, Kind.CANNOT_TELL: 2, Kind.NO_FAULT: 3}
 
@@ -223,8 +225,9 @@ def diagnose_readings(
     diagnoses.sort(key=lambda diagnosis: (_GRAVITY.get(diagnosis.answer, 1), diagnosis.host or ""))
     first, *others = diagnoses
     unseen = [
-        NotChecked(item.path, " ".join(item.notes), "give it again when it can be read")
+        NotChecked(item.path, " ".join(item.notes), "" if _is_here(item) else _AGAIN)
         for item in unreadable
+        if item.format != OWN
     ]
     verdict = first.verdicts[0]
     rows = (*verdict.not_checked, *unseen, *_of_no_host(diagnoses))
@@ -241,9 +244,14 @@ def diagnose_readings(
     return found
 
 
+def _is_here(item: Input) -> bool:
+    """Whether it is this machine's own log, which nobody gave: its notes say what would open it."""
+    return item.path.startswith("journal:")
+
+
 def _with_unseen(found: Diagnosis, timeline: Timeline, readings: Sequence[Reading]) -> Diagnosis:
     """The diagnosis with a row for each source that its recordings lacked, as a live one has."""
-    if not any(reading.about or reading.damaged for reading in readings):
+    if not any(reading.about or reading.input.in_part for reading in readings):
         return found
     from gpuprobe.recording.doubt import doubted
     from gpuprobe.recording.unseen import rows_of

@@ -154,9 +154,14 @@ def _is_later(head: own.Head, at: datetime | None, boot: str, boots: Sequence[st
 
 def _why(chosen: str | None, boots: Sequence[str], faults: dict[str, Diagnosis]) -> str:
     if chosen is None:
+        if len(boots) == 1:
+            return "the one boot that is kept holds no incident"
         return f"none of the {len(boots)} boots that are kept holds an incident"
     if chosen not in boots:
         return f"the newest incident is in boot {chosen}, of which the journal keeps nothing"
     older = len(faults.keys() - {chosen})
+    if len(boots) == 1:
+        return f"took boot {chosen}, the one that is kept"
     note = f"took boot {chosen}, the newest of {len(boots)} that holds an incident"
-    return note + (f"; {older} older ones hold one too: choose with --boot" if older else "")
+    more = "1 older one holds" if older == 1 else f"{older} older ones hold"
+    return note + (f"; {more} one too: choose with --boot" if older else "")

@@ -12,12 +12,13 @@ class Options(Value):
     """How to read the inputs of a diagnosis.
 
     Attributes:
-        since: Leave out what is known to be earlier; a time, or text such as `2026-09-22 07:44`.
+        since: Leave out what is known to be earlier; a time, or text such as `2026-09-22 07:44`,
+            `yesterday`, `-2h` (see `spoken_times`).
         until: Leave out what is known to be later; as `since`.
         boot: Only this boot: a journal boot id, or a number (0 the last, -1 the one before it).
         device: Only verdicts about this PCI function.
         timezone: Zone of stamps without one: `Europe/Berlin`, `UTC`, `-07:00`.
-        boot_time: When the machine booted, ISO 8601; places stamps that count from boot.
+        boot_time: When the machine booted, as `since`; places stamps that count from boot.
         host: Host of the inputs that do not name theirs.
         with_machine: Add this machine's journal and recordings to the given inputs.
         jit_caches: Folders of JIT caches that are scanned and weighed with the inputs.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from gpuprobe.clock_joining import parse_time, parse_timezone
+from gpuprobe.clock_joining import parse_timezone
 from gpuprobe.errors import UsageError
 from gpuprobe.events import Event
 from gpuprobe.options import Options
+from gpuprobe.spoken_times import parse_time
 from gpuprobe.timeline import Timeline
 
 

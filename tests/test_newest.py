@@ -252,3 +252,33 @@ def test_what_cannot_be_read_is_no_reason_to_fail(here: Machine) -> None:
     (here.recordings / "text.gpuprobe").write_text("Xid 79")
 
     assert [one.path.name for one in heads()] == ["0.gpuprobe"]
+
+
+@pytest.mark.parametrize("boots", [1, 2])
+def test_boots_are_counted_in_whole_sentences(here: Machine, boots: int) -> None:
+    """One is no plural, with an incident in it or without."""
+    ago = {BOOT: 0.0} if boots == 1 else {EARLIER: -90_000.0, BOOT: 0.0}
+    quiet = [
+        line("Linux version 6.1 (a@b)", boot=name, after_s=after_s - 4000)
+        for name, after_s in ago.items()
+    ]
+    here.journal(*quiet)
+    none = [note for item in diagnose().inputs for note in item.notes]
+    losses = [line(LOSS, boot=name, after_s=after_s) for name, after_s in ago.items()]
+    here.journal(*(one for pair in zip(quiet, losses, strict=True) for one in pair))
+    several = [note for item in diagnose().inputs for note in item.notes]
+
+    if boots == 1:
+        assert none[0] == "the one boot that is kept holds no incident"
+        assert several[0] == f"took boot {BOOT}, the one that is kept"
+    else:
+        assert none[0] == "none of the 2 boots that are kept holds an incident"
+        assert several[0].endswith("; 1 older one holds one too: choose with --boot")
+
+
+def test_nobody_can_give_this_machines_own_journal_again(here: Machine) -> None:
+    """Its reason says what would open it; there is no file to fetch."""
+    here.record(lost())
+    rows = {row.what: row.how for row in diagnose().verdicts[0].not_checked}
+
+    assert rows[machine.KERNEL] == ""

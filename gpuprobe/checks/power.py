@@ -80,8 +80,9 @@ def _persistence(scene: Scene, address: PciAddress) -> CheckFinding:
         status=Status.OK if on else Status.NOTE,
         text="on"
         if on
-        else "off: the driver lets go of the GPU when its last program ends, and starts it anew",
+        else "off: the driver lets go of the GPU when its last program ends, and starts it anew; "
+        "with -pm 0 it is off again",
         subject=address,
         figures={"persistence_mode": on},
-        how="" if on else f"sudo nvidia-smi -i {address} -pm 1 (undo: -pm 0)",
+        how="" if on else f"sudo nvidia-smi -i {address} -pm 1",
     )

@@ -5,28 +5,30 @@ from __future__ import annotations
 import io
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from gpuprobe.cli import options
-from gpuprobe.cli.output import standard_input, wants_colour, write
+from gpuprobe.cli.output import format_for, standard_input, wants_colour, write_to
 from gpuprobe.cli.progress import progress_on_stderr
 from gpuprobe.errors import UsageError
 from gpuprobe.identity import PciAddress
 from gpuprobe.options import Options
-from gpuprobe.output_file import refuse_to_overwrite, write_whole
+from gpuprobe.output_file import refuse_to_overwrite
 
 if TYPE_CHECKING:
     from gpuprobe.diagnosis import Diagnosis
     from gpuprobe.reporters.base import Reporter
     from gpuprobe.reporters.redact import Redactor
 
+FORMATS: Final = ("text", "json", "markdown")
+
 
 @click.command("diagnose")
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path(allow_dash=True))
-@options.format_("text", "json", "markdown", help_="What to write. markdown is always redacted.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write to this file.")
+@options.format_(*FORMATS, help_="What to write. markdown is always redacted.", by_ending=True)
+@options.output()
 @options.of_logs
 @click.option("--with-machine", is_flag=True, help="Add this machine's journal and recordings.")
 @click.option(
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
 @click.option("--no-prefilter", is_flag=True, hidden=True, help="Parse every line.")
 def command(
     paths: tuple[str, ...],
-    format_: str,
+    format_: str | None,
     output: str | None,
     since: str | None,
     until: str | None,
@@ -68,6 +70,7 @@ def command(
     recordings, of which the newest incident is judged. The verdict comes with its proof, its
     consequences, what was ruled out, what could not be checked and what to do next.
     """
+    form = format_for(format_, output, FORMATS)
     if quiet and verbose:
         raise UsageError("--quiet and --verbose exclude each other")
     chosen = Options(
@@ -89,7 +92,7 @@ def command(
         refuse_to_overwrite(Path(output), paths)
     with progress_on_stderr() as tell:
         diagnosis = diagnose(*paths, options=chosen, stdin=stdin, progress=tell)
-    _write(diagnosis, format_, output, redact, _Look(quiet, verbose, color))
+    _write(diagnosis, form, output, redact, _Look(quiet, verbose, color))
     return diagnosis.exit_code
 
 
@@ -132,10 +135,7 @@ def _write(
         diagnosis = redactor.diagnosis(diagnosis)
     text = io.StringIO()
     look.reporter(format_, output is not None, redactor).render(diagnosis, text)
-    if output is None:
-        write(text.getvalue())
-    else:
-        write_whole(Path(output), text.getvalue().encode("utf-8", "replace"))
+    write_to(output, text.getvalue())
     if redactor is None or not redactor.replaced():
         return
     click.echo(f"redacted: {redactor.summary()}", err=True)

@@ -6,16 +6,18 @@ import io
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from gpuprobe.cli import options
-from gpuprobe.cli.output import wants_colour, write
+from gpuprobe.cli.output import format_for, wants_colour, write, write_to
 from gpuprobe.cli.values import FiniteRange
 
 if TYPE_CHECKING:
     from gpuprobe.jitcache.report import ScanReport
+
+FORMATS: Final = ("text", "json")
 
 _WHERE = [
     click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path()),
@@ -24,7 +26,6 @@ _WHERE = [
     click.option(
         "--pid", metavar="PID", type=click.IntRange(min=1), help="The caches of a running process."
     ),
-    options.format_("text", "json"),
     click.option("-q", "--quiet", is_flag=True, help="Only the answer and what is bad."),
     options.color(),
 ]
@@ -48,6 +49,8 @@ def command() -> None:
 
 @command.command("scan")
 @_where
+@options.format_(*FORMATS, by_ending=True)
+@options.output()
 @click.option(
     "--unclean-at",
     metavar="TIME",
@@ -61,9 +64,10 @@ def scan_command(
     home: str | None,
     root: str | None,
     pid: int | None,
-    format_: str,
     quiet: bool,
     color: str,
+    format_: str | None,
+    output: str | None,
     unclean_at: str | None,
     deadline: float | None,
 ) -> int:
@@ -77,19 +81,21 @@ def scan_command(
     from gpuprobe.reporters.jitcache_json import JitcacheJsonReporter
     from gpuprobe.reporters.jitcache_text import JitcacheTextReporter
 
+    form = format_for(format_, output, FORMATS)
     report = _scan(paths, home, root, pid, deadline_s=deadline, unclean_at=_unclean(unclean_at))
     out = io.StringIO()
-    if format_ == "json":
+    if form == "json":
         JitcacheJsonReporter().render(report, out)
     else:
-        colour = wants_colour(color, sys.stdout.isatty())
+        colour = wants_colour(color, output is None and sys.stdout.isatty())
         JitcacheTextReporter(quiet=quiet, colour=colour).render(report, out)
-    write(out.getvalue())
+    write_to(output, out.getvalue())
     return report.exit_code
 
 
 @command.command("repair")
 @_where
+@options.format_(*FORMATS)
 @click.option("-n", "--dry-run", is_flag=True, help="Only say what would be moved.")
 def repair_command(
     paths: tuple[str, ...],
@@ -199,7 +205,7 @@ def _unclean(text: str | None) -> float | None:
         from gpuprobe.jitcache.unclean import last_unclean_end
 
         return last_unclean_end()
-    from gpuprobe.clock_joining import parse_time
+    from gpuprobe.spoken_times import parse_time
 
     return parse_time(text, None).timestamp()
 

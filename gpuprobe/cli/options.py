@@ -40,6 +40,21 @@ def device(help_: str) -> Decorator:
     return click.option("--device", metavar="ADDRESS", callback=parse_address, help=help_)
 
 
+def check_time(
+    _context: click.Context, _parameter: click.Parameter, value: str | None
+) -> str | None:
+    """Refuse what is no time before anything is read; its zone is that of another option.
+
+    Raises:
+        UsageError: It is none.
+    """
+    if value is not None:
+        from gpuprobe.spoken_times import parse_time
+
+        parse_time(value)
+    return value
+
+
 def devices(
     help_: str = "Only this GPU, as 0000:04:00.0; may be given more than once.",
 ) -> Decorator:
@@ -54,15 +69,32 @@ def devices(
     )
 
 
-def format_(*names: str, help_: str = "What to write.") -> Decorator:
-    """`--format`, the first name being the default; the parameter is `format_`."""
+def format_(*names: str, help_: str = "What to write.", by_ending: bool = False) -> Decorator:
+    """`--format`, the first name being the default; the parameter is `format_`.
+
+    Args:
+        names: What can be written.
+        help_: Of the option.
+        by_ending: Without the option the value is None, for `output.format_for`.
+    """
     return click.option(
         "--format",
         "format_",
         type=click.Choice(names),
-        default=names[0],
-        show_default=True,
+        default=None if by_ending else names[0],
+        show_default=f"by the ending of -o, else {names[0]}" if by_ending else True,
         help=help_,
+    )
+
+
+def output() -> Decorator:
+    """`-o FILE`, for what otherwise goes to standard output."""
+    return click.option(
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=click.Path(dir_okay=False),
+        help="Write to this file.",
     )
 
 
@@ -106,12 +138,24 @@ def exit_codes(more: str = "") -> Decorator:
 
 
 _OF_LOGS: Final = (
-    click.option("--since", metavar="TIME", help="Leave out what is earlier."),
-    click.option("--until", metavar="TIME", help="Leave out what is later."),
+    click.option(
+        "--since",
+        metavar="TIME",
+        callback=check_time,
+        help="Leave out what is earlier: '2026-09-22 07:44', 07:44, yesterday, -2h.",
+    ),
+    click.option(
+        "--until", metavar="TIME", callback=check_time, help="Leave out what is later; as --since."
+    ),
     click.option("--boot", metavar="ID", help="Only this boot: an id, 0 the last, -1 before it."),
     device("Only this PCI device, as 0000:04:00.0."),
     click.option("--timezone", metavar="ZONE", help="Zone of stamps without one: Europe/Berlin."),
-    click.option("--boot-time", metavar="TIME", help="When the machine of the logs booted."),
+    click.option(
+        "--boot-time",
+        metavar="TIME",
+        callback=check_time,
+        help="When the machine of the logs booted.",
+    ),
     click.option("--host", metavar="NAME", help="Host of inputs that do not name theirs."),
 )
 

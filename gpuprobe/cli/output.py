@@ -5,9 +5,33 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import BinaryIO
+from pathlib import Path
+from typing import BinaryIO, Final
 
 from gpuprobe.errors import UsageError
+from gpuprobe.output_file import write_whole
+
+_ENDINGS: Final = {".md": "markdown", ".json": "json"}
+_OF_REPORTS: Final = (".html", ".zip")
+"""Endings of what `gpuprobe report` alone makes."""
+
+
+def format_for(asked: str | None, output: str | None, names: Sequence[str]) -> str:
+    """The format to write: as asked, else by the output's ending, else the first of `names`.
+
+    Raises:
+        UsageError: The ending is that of a form which only `report` makes.
+    """
+    if asked is not None:
+        return asked
+    ending = "" if output is None else Path(output).suffix.lower()
+    if ending in _OF_REPORTS:
+        raise UsageError(
+            f"{output}: a {ending} is made by gpuprobe report",
+            hint=f"Such as: gpuprobe report engine.log kernel.log -o report{ending}",
+        )
+    found = _ENDINGS.get(ending, names[0])
+    return found if found in names else names[0]
 
 
 def wants_colour(color: str, terminal: bool) -> bool:
@@ -25,6 +49,18 @@ def write(text: str) -> None:
         stream.flush()
         stream.buffer.write(text.encode("utf-8", "replace"))
     stream.flush()
+
+
+def write_to(output: str | None, text: str) -> None:
+    """Write to a file that is whole or not there, or to standard output where there is none.
+
+    Raises:
+        UsageError: It cannot be written there.
+    """
+    if output is None:
+        write(text)
+    else:
+        write_whole(Path(output), text.encode("utf-8", "replace"))
 
 
 def standard_input(paths: Sequence[str]) -> BinaryIO | None:

@@ -113,7 +113,7 @@ def command(
             wake=wake,
         )
         session = Session(sources, devices=devices or None, wake=wake)
-    board = Board(rate_hz=rate)
+    board = Board(rate_hz=rate, has_history=sys.stdout.isatty())
     with noted_signals(session) as over:
         session.start()
         try:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from gpuprobe.diagnosis import Diagnosis, Input, Kind, NotChecked
 from gpuprobe.sources.lines import strip_controls
-from gpuprobe.sources.unpack import IN_PART
 
 if TYPE_CHECKING:
     from gpuprobe.sources.ingest import Reading
@@ -25,7 +24,7 @@ def doubted(found: Diagnosis, readings: Iterable[Reading]) -> Diagnosis:
     """
     paths = {item.path for item in found.inputs}
     ours = [one for one in readings if one.input.path in paths]
-    damaged = [one for one in ours if one.damaged]
+    damaged = [one for one in ours if one.input.in_part]
     if damaged:
         first = damaged[0]
         row = NotChecked(
@@ -41,8 +40,9 @@ def doubted(found: Diagnosis, readings: Iterable[Reading]) -> Diagnosis:
     if broken:
         row = NotChecked(
             f"what came after the end of {broken[0].input.path}",
-            "it breaks off without an end mark, as a power cut, a kill or a full disk leaves it",
-            "on that machine: journalctl -b -1 -e, or journalctl -e where it was not restarted",
+            "it breaks off without an end mark, as a power cut, a kill or a full disk leaves it; "
+            "look on that machine, in this boot where it was not restarted",
+            "journalctl -b -1 -e\njournalctl -b -e",
         )
         return _doubt(found, broken, row, "the recording breaks off without an end mark")
     return found
@@ -55,7 +55,7 @@ def without_the_rest(found: Diagnosis, missing: Iterable[Input]) -> Diagnosis:
         found: What was judged from what could be read; it lists what could not be.
         missing: What could not be read, or not to its end.
     """
-    torn = [item.path for item in missing if any(IN_PART in note for note in item.notes)]
+    torn = [item.path for item in missing if item.in_part]
     if not torn or found.answer is not Kind.NO_FAULT:
         return found
     first, *rest = found.verdicts

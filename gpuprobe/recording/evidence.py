@@ -86,13 +86,18 @@ def read(path: Path, shown: str, order: int) -> Reading:
         events = _placed(found, recording, order)
         _note_sources(recording)
         return Reading(
-            input=Input(shown, FORMAT, None, notes=tuple(recording.notes)),
+            input=Input(
+                shown,
+                FORMAT,
+                None,
+                notes=tuple(recording.notes),
+                in_part="events" in recording.damaged,
+            ),
             events=events,
             recording=recording.meta.get("id", ""),
             continues=recording.meta.get("continues", ""),
             repeated=_repeated(found, events, recording),
             about=dict(recording.meta),
-            damaged="events" in recording.damaged,
             broken_off=not recording.live and "ended" not in recording.meta,
         )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import stat
 import struct
 import tempfile
 import time
@@ -22,7 +23,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from gpuprobe.errors import RecordingError
-from gpuprobe.recording import held, schema
+from gpuprobe.recording import places, schema, written_here
 
 MAGIC: Final = b"SQLite format 3\x00"
 
@@ -37,6 +38,11 @@ LONGEST: Final = 16 << 20
 
 DEADLINE_S: Final = 120.0
 """How long reading one recording may take, all in all."""
+
+_WHAT_IS_ONE: Final = (
+    "A recording is what `gpuprobe record`, `run` or `watch --record` made, a file NAME"
+    f"{places.SUFFIX}; logs and reports are read by `gpuprobe diagnose`."
+)
 
 _STEPS: Final = 20_000
 """Steps of SQLite's machine between two looks at the deadline."""
@@ -131,7 +137,7 @@ class Opened:
 
 def is_written(path: Path) -> bool:
     """Whether a process has the recording open, found out without a lock of our own."""
-    if held.is_held(path):
+    if written_here.is_written_here(path):
         return True
     try:
         import fcntl  # not on Windows
@@ -196,8 +202,12 @@ def _note_a_cut(found: Opened) -> None:
 def _look(path: Path, wal: Path) -> bool:
     """Whether somebody writes it; what cannot be a recording is answered here."""
     try:
-        size = path.stat().st_size
-        if held.is_held(path):
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            what = "a folder" if stat.S_ISDIR(status.st_mode) else "a device or a pipe"
+            raise RecordingError(f"{path} is {what}, no recording", hint=_WHAT_IS_ONE)
+        size = status.st_size
+        if written_here.is_written_here(path):
             return True
         with path.open("rb") as file:
             head = file.read(100)
@@ -207,11 +217,11 @@ def _look(path: Path, wal: Path) -> bool:
             hint="Check the path, or read it as the user who made it.",
         ) from error
     if size == 0 and not _has_bytes(wal):
+        if path.suffix != places.SUFFIX:
+            raise RecordingError(f"{path} is empty, and no recording", hint=_WHAT_IS_ONE)
         raise _without_wal(path, "it is empty")
     if size and not head.startswith(MAGIC):
-        raise RecordingError(
-            f"{path} is no recording", hint="A recording is an SQLite file that gpuprobe made."
-        )
+        raise RecordingError(f"{path} is no recording", hint=_WHAT_IS_ONE)
     return is_written(path)
 
 

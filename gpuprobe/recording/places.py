@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from gpuprobe.errors import RecordingError
-from gpuprobe.recording import held
+from gpuprobe.recording import written_here
 
 SUFFIX: Final = ".gpuprobe"
 SYSTEM: Final = Path("/var/lib/gpuprobe")
@@ -165,7 +165,11 @@ def make_room(
     for path in kept:
         if total <= total_bytes:
             break
-        if held.is_held(path) or is_written(path) or _has_fresh_fault(path, keep_days):
+        if (
+            written_here.is_written_here(path)
+            or is_written(path)
+            or _has_fresh_fault(path, keep_days)
+        ):
             continue
         for side in _SIDE:
             with contextlib.suppress(OSError):

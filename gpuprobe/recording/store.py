@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpuprobe.errors import RecordingError
-from gpuprobe.recording import held, schema
+from gpuprobe.recording import schema, written_here
 from gpuprobe.recording.rows import Row
 
 BUSY_MS: Final = 250
@@ -59,7 +59,7 @@ class Store:
         self._key: tuple[int, int] | None = None
         _create(path)
         try:
-            self._key = held.hold(path)
+            self._key = written_here.begin(path)
             self._db = sqlite3.connect(
                 path, timeout=BUSY_MS / 1000, isolation_level=None, check_same_thread=False
             )
@@ -161,7 +161,7 @@ class Store:
 
     def _let_go(self) -> None:
         if self._key is not None:
-            held.release(self._key)
+            written_here.end(self._key)
 
 
 def _create(path: Path) -> None:

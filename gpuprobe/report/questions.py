@@ -22,7 +22,7 @@ _EAGER: Final = (
 )
 
 _PROGRAM: Final = {
-    Kind.APPLICATION_FAULT: "a fault of a program on a GPU that works",
+    Kind.APPLICATION_FAULT: "a fault of the program itself",
     Kind.GPU_OUT_OF_MEMORY: "GPU memory that ran out",
     Kind.JIT_CACHE_CORRUPT: "a damaged file of a JIT cache",
     Kind.PROCESS_CRASH: "a crash of a process without a sign of the GPU",

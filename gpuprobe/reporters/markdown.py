@@ -13,6 +13,9 @@ from gpuprobe.reporters import outline
 from gpuprobe.reporters.plain import printable
 from gpuprobe.reporters.redact import Redactor
 
+MARK = "<!-- gpuprobe verdict: made for people; judge the logs again -->"
+"""First line of the document, invisible; by it gpuprobe knows that this is no log."""
+
 MOST_CHARACTERS = 60_000
 """GitHub refuses an issue body above 65,536 characters; the reporter may want to add words."""
 
@@ -119,6 +122,14 @@ def fence(text: str, language: str = "") -> str:
     return f"{marks}{language}\n{text}\n{marks}"
 
 
+def code(text: str) -> str:
+    """Return `text` in a code span: it is copied as it stands, from the page and from the file."""
+    text = printable(text)
+    marks = "`" * (max((len(run) for run in re.findall(r"`+", text)), default=0) + 1)
+    room = " " if "`" in text else ""
+    return f"{marks}{room}{text}{room}{marks}"
+
+
 class Writer:
     """The blocks of a document at one size; each block is whole, so that any can be left out."""
 
@@ -127,6 +138,7 @@ class Writer:
 
     def document(self, diagnosis: Diagnosis, redactor: Redactor) -> Iterator[str]:
         """All of it, host by host."""
+        yield MARK
         for number, one in enumerate(outline.hosts(diagnosis)):
             if number:
                 yield f"\n# Another host: {self.text(one.host or 'unnamed')}"
@@ -153,14 +165,24 @@ class Writer:
             body = self.table(("Cause", "Why not", "Figures"), rows)
             yield f"\n### {outline.RULED_OUT}\n{body}"
         if verdict.not_checked:
-            checks = [(row.what, row.why, row.how) for row in verdict.not_checked]
-            body = self.table(("What", "Why", "How to check it"), checks)
-            yield f"\n### {outline.NOT_CHECKED}\n{body}"
+            yield self.not_checked(verdict)
         if verdict.causes:
             yield self.causes(verdict)
         if verdict.next_steps:
             yield f"\n### {outline.NEXT_STEPS}"
             yield from self.next_steps(verdict)
+
+    def not_checked(self, verdict: Verdict) -> str:
+        """What was not among the inputs; each way to look at it stands alone."""
+        shown = outline.cut_list(verdict.not_checked, self.size.rows)
+        lines = [f"\n### {outline.NOT_CHECKED}\n"]
+        for row in shown.head:
+            # A table would squeeze the command, which is the longest of the three.
+            ways = "".join(f"<br>How: {code(self.cut(how))}" for how in outline.how_lines(row))
+            lines.append(f"- **{self.text(row.what)}**: {self.text(row.why)}{ways}")
+        if shown.left_out:
+            lines.append(f"- … and {shown.left_out:,} more")
+        return "\n".join(lines)
 
     def evidence(self, role: Role, evidence: list[Evidence]) -> str:
         """The quotes of one role; only proofs are shown without a click."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from gpuprobe.diagnosis import Diagnosis, Evidence, Input, NextStep, Role, Verdict
+from gpuprobe.diagnosis import Diagnosis, Evidence, Input, NextStep, NotChecked, Role, Verdict
 from gpuprobe.reporters.plain import count
 from gpuprobe.values import Value
 
@@ -159,6 +159,11 @@ def step_terms(step: NextStep) -> list[tuple[str, str]]:
     """When a step applies, what it costs and who says so."""
     terms = [("When", step.when), ("Cost", step.cost), ("Source", step.source)]
     return [(name, text) for name, text in terms if text]
+
+
+def how_lines(row: NotChecked) -> list[str]:
+    """The ways to check it, each of which can be copied as it stands."""
+    return [way for way in row.how.split("\n") if way]
 
 
 def input_text(item: Input) -> str:

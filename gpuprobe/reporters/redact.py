@@ -17,8 +17,8 @@ from typing import Final
 
 from gpuprobe.diagnosis import Diagnosis
 from gpuprobe.errors import UsageError
+from gpuprobe.reporters import broken_secrets, known_names, secret_shapes, spelled
 from gpuprobe.reporters import identifying as find
-from gpuprobe.reporters import known_names, secret_shapes, spelled
 from gpuprobe.reporters.texts_within import every_text
 
 KEEPABLE: Final = {
@@ -79,6 +79,7 @@ class Redactor:
         self._kept: list[str] = []
         self._learned: set[int] = set()
         self._only_learning = False
+        self._parts: dict[str, tuple[int, int]] = {}
         self._known = known_names.KnownNames()
 
     # --- use ---
@@ -145,12 +146,19 @@ class Redactor:
                     self._known.add_secret(part.strip())
             return secret
 
-        for above, below in itertools.pairwise(lines):
+        plain = [spelled.without_colours(line) for line in lines]
+        for above, below in itertools.pairwise(plain):
             secret_shapes.replace(f"{above[-_WRAPPED:]}\n{below[:_WRAPPED]}", found)
+        for line, begin, end in broken_secrets.parts(plain):
+            # It may be a word that stands elsewhere, too: it is a secret in this line alone.
+            self._parts[line] = (begin, end)
 
     def text(self, text: str) -> str:
         """Return `text` redacted, also where it is percent-encoded or escaped."""
         text = spelled.without_colours(text)
+        if text in self._parts:
+            begin, end = self._parts[text]
+            text = f"{text[:begin]}{self._secret(text[begin:end])}{text[end:]}"
         result = self._replace(text)
         out, done = [], 0
         for match in spelled.encoded(result):

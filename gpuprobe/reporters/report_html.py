@@ -205,13 +205,24 @@ class _Writer:
             text = "<p>Nothing: no input holds figures that could.</p>"
             yield _section(outline.RULED_OUT, text)
         if verdict.not_checked:
-            checks = [(row.what, row.why, row.how) for row in verdict.not_checked]
-            body = self.table(("What", "Why", "How to check it"), checks)
-            yield _section(outline.NOT_CHECKED, body)
+            yield _section(outline.NOT_CHECKED, self.not_checked(verdict))
         if verdict.causes:
             yield _section(outline.CAUSES, self.causes(verdict))
         if verdict.next_steps:
             yield _section(outline.NEXT_STEPS, self.steps(verdict))
+
+    def not_checked(self, verdict: Verdict) -> str:
+        """What was not among the inputs; each way to look at it stands alone."""
+        cut = outline.cut_list(verdict.not_checked, self.size.rows)
+        heads = ("What", "Why", "How to check it")
+        rows = []
+        for row in cut.head:
+            ways = "<br>".join(f"<code>{self.text(how)}</code>" for how in outline.how_lines(row))
+            rows.append(
+                f'<tr><th scope="row">{self.text(row.what)}</th>'
+                f"{_cell(heads[1], self.text(row.why))}{_cell(heads[2], ways)}</tr>"
+            )
+        return _table(outline.NOT_CHECKED, heads, rows) + _more(cut.left_out)
 
     def other(self, verdict: Verdict, host: str | None) -> str:
         facts = self.table(("Fact", "Value"), outline.facts(verdict, host))

@@ -131,7 +131,8 @@ def _sections(report: Report, plots: Sequence[str]) -> Iterator[_Section]:
         name = outline.ROLE_HEADINGS[role].lower()
         yield _Section(name, _quotes(role, evidence), role is not Role.PROOF)
     yield _Section("what was ruled out", lambda w: w.ruled_out(first), False)
-    yield _Section("what was not checked", lambda w: w.not_checked(first), False)
+    if first.not_checked:
+        yield _Section("what was not checked", lambda w: w.not_checked(first), False)
     if first.causes:
         yield _Section("causes", lambda w: w.causes(first), False)
     if first.next_steps:
@@ -228,19 +229,6 @@ class _Writer(Writer):
             return f"\n### {outline.RULED_OUT}\n\nNothing: no input holds figures that could."
         rows = [(row.kind, row.why, outline.figures_text(row.figures)) for row in verdict.ruled_out]
         return f"\n### {outline.RULED_OUT}\n{self.table(('Cause', 'Why not', 'Figures'), rows)}"
-
-    def not_checked(self, verdict: Verdict) -> str:
-        if not verdict.not_checked:
-            return ""
-        shown = outline.cut_list(verdict.not_checked, self.size.rows)
-        lines = [f"\n### {outline.NOT_CHECKED}\n"]
-        for row in shown.head:
-            # A table would squeeze the command, which is the longest of the three.
-            how = f"<br>How: {self.text(row.how)}" if row.how else ""
-            lines.append(f"- **{self.text(row.what)}**: {self.text(row.why)}{how}")
-        if shown.left_out:
-            lines.append(f"- … and {shown.left_out:,} more")
-        return "\n".join(lines)
 
     def steps(self, verdict: Verdict) -> Iterator[str]:
         yield f"\n### {outline.NEXT_STEPS}"

@@ -32,10 +32,10 @@ AUDIENCES: Final = {
 
 
 def headline(verdict: Verdict) -> str:
-    """The verdict and its certainty in one sentence."""
+    """The verdict behind its certainty: `Confirmed: GPU 0000:04:00.0 left the bus`."""
     if verdict.certainty is None:
         return verdict.summary
-    return f"{verdict.summary} ({verdict.certainty.value})"
+    return f"{verdict.certainty.value.capitalize()}: {verdict.summary}"
 
 
 def moment(line: IncidentLine) -> str:

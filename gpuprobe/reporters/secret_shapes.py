@@ -19,7 +19,7 @@ Put = Callable[[str], str]
 
 
 NOT_SECRET = regex(
-    r"bearer|basic|digest|negotiate|aws4-hmac-sha256|none|null|nil|true|false|yes|no|unset|auto|default|empty|\"\"|''|\*+|x{3,}|\.{2,}|\[?redacted\]?"
+    r"bearer|basic|digest|negotiate|aws4-hmac-sha256|none|null|nil|true|false|yes|no|unset|auto|default|empty|\"\"|''|\\+|\*+|x{3,}|\.{2,}|\[?redacted\]?"
     r"|<[^>]*>|\$\{?\w+\}?|\{\{[^}]*\}\}|%\w|%\(\w+\)s|\{\w*\}|SecretStr\('?\**'?\)?|os\.(?:environ|getenv)\S*"
     r"|(?:self|args|config|cfg)\.[a-z_.]+|(?:str|int|bool|bytes|optional)(?:\W.*)?|\[secret-\d+\].*",
     re.IGNORECASE,
@@ -131,6 +131,12 @@ def _put_value(value: str, strong: Strength, put: Put, *, is_list: bool = False)
     if strong is Strength.WEAK and not looks_random(value, 12):
         return value
     return put(value)
+
+
+def is_secret(name: str, value: str) -> bool:
+    """Whether `value` is a secret where it stands behind `name`, an option or a variable."""
+    strong = strength(name)
+    return bool(value and strong) and _put_value(value, strong, lambda _: "") != value
 
 
 # --- how secrets are handed over -------------------------------------------------------------

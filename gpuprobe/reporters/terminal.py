@@ -145,9 +145,9 @@ class TerminalReporter:
         shown = outline.cut_list(rows, self._limit())
         for row in shown.head:
             yield from self._item("-", f"{printable(row.what)}: {printable(row.why)}")
-            if row.how:
+            for how in outline.how_lines(row):
                 # Never wrapped or cut: it is there to be copied.
-                yield f"      {printable(row.how)}", "bold"
+                yield f"      {printable(how)}", "bold"
         yield from self._more(shown.left_out, 2)
 
     def _causes(self, causes: tuple[Cause, ...]) -> Iterator[Line]:

@@ -118,7 +118,8 @@ def test_persistence_off_is_a_note_with_its_undo(tree) -> None:
     found = only(power, scene(tree, nvml=nvml(persistence_mode=0)), "persistence mode")
 
     assert found.status is Status.NOTE
-    assert "-pm 0" in found.how
+    assert found.how.endswith(" -pm 1")
+    assert "-pm 0" in found.text
 
 
 def test_a_power_brake_now_is_power(tree) -> None:

@@ -112,6 +112,57 @@ def test_a_redacted_file_gets_its_map(asked, tmp_path: Path) -> None:
     assert stat.S_IMODE(mapping.stat().st_mode) == 0o600
 
 
+@pytest.mark.parametrize(
+    ("name", "begin"),
+    [
+        ("x.md", "<!-- gpuprobe verdict"),
+        ("x.MD", "<!-- gpuprobe verdict"),
+        ("x.json", '{\n  "schema"'),
+        ("x.txt", "[cannot tell]"),
+        ("x", "[cannot tell]"),
+    ],
+)
+def test_the_ending_says_the_format(asked, tmp_path: Path, name: str, begin: str) -> None:
+    """What is called .md is Markdown; what says nothing is text."""
+    run("x", "-o", str(tmp_path / name))
+
+    assert (tmp_path / name).read_text().startswith(begin)
+
+
+def test_a_format_that_is_asked_for_comes_before_the_ending(asked, tmp_path: Path) -> None:
+    """Whoever names it means it."""
+    run("x", "-o", str(tmp_path / "x.md"), "--format", "text")
+
+    assert (tmp_path / "x.md").read_text().startswith("[cannot tell]")
+
+
+@pytest.mark.parametrize("ending", [".html", ".zip"])
+def test_a_form_of_reports_names_the_command_that_makes_it(asked, tmp_path, ending: str) -> None:
+    """Before anything is read."""
+    result = run("x", "-o", str(tmp_path / f"x{ending}"))
+
+    assert result.exit_code == 2
+    assert f"gpuprobe report engine.log kernel.log -o report{ending}" in result.stderr
+    assert asked == {}
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("option", ["--since", "--until", "--boot-time"])
+def test_what_is_no_time_is_refused_before_anything_is_read(asked, option: str) -> None:
+    """With the forms that are taken."""
+    result = run("x", option, "someday")
+
+    assert result.exit_code == 2
+    assert "'30min ago'" in result.stderr
+    assert asked == {}
+
+
+def test_times_are_passed_on_as_typed(asked) -> None:
+    """A span that begins with a dash is a value, and the zone is the library's affair."""
+    assert run("x", "--since", "-2h", "--until", "now").exit_code == 3
+    assert (asked["options"].since, asked["options"].until) == ("-2h", "now")
+
+
 def test_colour_only_where_asked_or_on_a_terminal(asked, monkeypatch) -> None:
     """A pipe gets none; `always` colours even there."""
     assert "\x1b[" not in run("x").stdout

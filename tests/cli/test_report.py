@@ -36,7 +36,7 @@ def test_without_a_file_markdown_goes_to_stdout() -> None:
     done = run("report", LEFT_THE_BUS)
 
     assert done.returncode == 0
-    assert "## GPU 0000:04:00.0 left the bus" in done.stdout
+    assert "## Confirmed: GPU 0000:04:00.0 left the bus" in done.stdout
     assert "lathe" not in done.stdout
     assert "redacted: 1 host" in done.stderr
 
@@ -132,17 +132,30 @@ def test_an_input_is_never_written_over(tmp_path: Path) -> None:
 
 
 def test_a_report_that_was_read_is_never_written_over(tmp_path: Path) -> None:
-    """An earlier report in the folder is an input, too; its members are what was read of it."""
-    (tmp_path / "kernel.log").write_bytes((LEFT_THE_BUS / "kernel.log").read_bytes())
+    """One of logs that are gone is an input, too; its members are what was read of it."""
+    log = tmp_path / "kernel.log"
+    log.write_bytes((LEFT_THE_BUS / "kernel.log").read_bytes())
     out = tmp_path / "report.zip"
     assert run("report", tmp_path, "-o", out).returncode == 0
     before = out.read_bytes()
+    log.unlink()
 
     done = run("report", tmp_path, "-o", out)
 
     assert done.returncode == 2
     assert "is one of the inputs" in done.stderr
     assert out.read_bytes() == before
+
+
+@pytest.mark.parametrize("form", ["md", "json", "zip"])
+def test_the_same_command_again_renews_the_report(tmp_path: Path, form: str) -> None:
+    """The first one lies beside its logs and is no input."""
+    (tmp_path / "kernel.log").write_bytes((LEFT_THE_BUS / "kernel.log").read_bytes())
+    out = tmp_path / f"report.{form}"
+
+    for _ in range(2):
+        done = run("report", tmp_path, "-o", out)
+        assert done.returncode == 0, done.stderr
 
 
 def test_a_map_that_cannot_be_written_is_said(tmp_path: Path) -> None:

@@ -56,6 +56,24 @@ def test_a_healthy_cache_is_fine(cache: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "begin"),
+    [
+        ("scan.txt", (), "[bad]"),
+        ("scan.json", (), "{"),
+        ("scan.json", ("--format", "text"), "[bad]"),
+    ],
+)
+def test_a_scan_goes_to_a_file(
+    poisoned: Path, tmp_path: Path, name: str, options: tuple[str, ...], begin: str
+) -> None:
+    """The ending says the format, the exit code stays, and standard output is empty."""
+    result = run("scan", poisoned, "-o", tmp_path / name, *options)
+
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert (tmp_path / name).read_text().startswith(begin)
+
+
 def test_a_poisoned_cache_is_shown_with_its_repair(poisoned: Path) -> None:
     """The file, the kernel, what is wrong, what it does, and the command that moves it."""
     result = run("scan", poisoned)
@@ -119,7 +137,7 @@ def test_restore_of_what_is_there_again_ends_with_1(poisoned: Path) -> None:
         ("repair", "/nowhere/at/all"),
         ("restore", "/nowhere/at/all"),
         ("scan", "--home", "/tmp", "--root", "/tmp"),
-        ("scan", "--unclean-at", "yesterday"),
+        ("scan", "--unclean-at", "someday"),
         ("restore",),
     ],
 )

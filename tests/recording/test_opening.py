@@ -61,6 +61,34 @@ def test_an_empty_file_without_its_wal_says_what_to_attach(tmp_path: Path) -> No
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [("empty.log", "is empty"), ("folder", "is a folder"), ("engine.log", "is no recording")],
+)
+def test_what_is_no_recording_says_what_it_is_and_what_to_give(
+    tmp_path: Path, name: str, what: str
+) -> None:
+    """A file of no recording's name lacks no -wal; its reader looks for a recording."""
+    path = tmp_path / name
+    if name == "folder":
+        path.mkdir()
+    else:
+        path.write_text("" if name == "empty.log" else "INFO: serving\n")
+
+    error = refusal(path)
+    assert what in str(error)
+    assert "wal" not in f"{error}{error.hint}"
+    assert "gpuprobe record" in error.hint
+
+
+def test_a_device_is_no_recording() -> None:
+    """`--replay /dev/null` is answered without a word of a null-wal."""
+    error = refusal(Path("/dev/null"))
+
+    assert str(error) == "/dev/null is a device or a pipe, no recording"
+    assert "wal" not in error.hint
+
+
 def test_a_database_without_tables_says_what_to_attach(tmp_path: Path) -> None:
     """A header alone: all of it lies in the WAL, which is not there."""
     path = tmp_path / "b.gpuprobe"

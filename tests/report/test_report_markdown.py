@@ -14,6 +14,8 @@ from gpuprobe.report.contents import IncidentLine
 from gpuprobe.reporters.markdown import MOST_CHARACTERS, escape
 from tests.report.report_bench import LEFT_THE_BUS, as_markdown, recorded, report_of
 
+PROGRAM_FAULT = Path(__file__).parents[1] / "incidents" / "program-fault"
+
 HOSTILE = (
     "</script><img src=x onerror=alert(1)> @admin #1 ``` | [a](http://e.vil) \u2028 ]]> \x1b[31m"
 )
@@ -38,7 +40,16 @@ def test_parts_stand_in_the_order_a_maintainer_reads(tmp_path: Path) -> None:
         "Telemetry",
         "To fill in before posting",
     ]
-    assert text.index("## GPU 0000:41:00.0 left the bus") < text.index("### Facts")
+    assert text.index("## Confirmed: GPU 0000:41:00.0 left the bus") < text.index("### Facts")
+
+
+def test_a_sentence_ends_once() -> None:
+    """The certainty stands before the verdict, so nothing comes behind its full stop."""
+    for path in (LEFT_THE_BUS, PROGRAM_FAULT):
+        text = as_markdown(report_of(path))
+
+        assert not re.search(r"[.)] \((?:confirmed|likely|possible)\)", text)
+        assert re.search(r"^## Confirmed: .*[^.]\.$", text, re.MULTILINE)
 
 
 def test_the_minutes_show_engine_and_kernel_on_one_clock() -> None:
@@ -50,6 +61,19 @@ def test_the_minutes_show_engine_and_kernel_on_one_clock() -> None:
     ]
     assert "(0 s) | kernel, proof | NVRM: Xid" in rows[0]
     assert "(\\+3.0 s) | engine, consequence | torch.AcceleratorError" in rows[-1]
+
+
+def test_a_gpu_that_owes_a_reset_is_nowhere_called_well(tmp_path: Path) -> None:
+    """Neither the title nor the words for the maintainer say so."""
+    log = tmp_path / "kernel.log"
+    xid = "[  511.000000] NVRM: Xid (PCI:0000:1a:00): {}, pid=7, name=python3, {}\n"
+    asks = "GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)"
+    log.write_text(xid.format(31, "MMU Fault") + xid.format(154, asks))
+    text = as_markdown(report_of(log))
+    head = text[: text.index("### Facts")]
+
+    assert "the driver asks for a reboot" in head
+    assert not re.search("healthy|GPU that works", head)
 
 
 def test_questions_are_blank_unless_a_log_tells(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import io
 import json
 import re
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,9 @@ import pytest
 import gpuprobe
 from gpuprobe import secret_words
 from gpuprobe.diagnosis import Diagnosis, Evidence, Input, Kind, Role, Verdict
-from gpuprobe.reporters import identifying, secret_shapes, spelled
+from gpuprobe.report.gathering import gather
+from gpuprobe.report.writing import write
+from gpuprobe.reporters import broken_secrets, identifying, secret_shapes, spelled
 from gpuprobe.reporters.base import Reporter
 from gpuprobe.reporters.json import JsonReporter
 from gpuprobe.reporters.markdown import MarkdownReporter
@@ -191,7 +194,7 @@ def test_no_pattern_is_slow_on_what_is_made_for_it(seed) -> None:
     """200 kB of any of these take each pattern some 0.05 s; what grows faster takes far longer."""
     text = (seed * (200_000 // len(seed) + 1))[:200_000]
     slow = []
-    for module in (identifying, secret_shapes, secret_words, spelled):
+    for module in (broken_secrets, identifying, secret_shapes, secret_words, spelled):
         for name, value in vars(module).items():
             if name == "_NO_RANDOM":
                 continue  # never asked about more than 200 letters
@@ -228,6 +231,82 @@ def test_a_secret_broken_over_two_lines_is_found_in_each(
     assert left([secret], "\n".join(shown)) == []
     assert shown[0] == lines[0]
     assert shown[3] == lines[3]
+
+
+SHELL_LINES = [
+    (["vllm serve m --api-key \\", "  correcthorse \\", "  --port 8000"], "correcthorse"),
+    (["vllm serve m --api-key \\", "  'correcthorse'"], "correcthorse"),
+    (["$ vllm serve m --hf-token=\\", "> batterystaple"], "batterystaple"),
+    (["export HF_TOKEN=\\", "abcxyz"], "abcxyz"),
+    (["Sep 14 21:16:40 sh[3]: serve --api-key \\", "Sep 14 21:16:41 sh[3]:   hunter"], "hunter"),
+    (["PS> serve --api-key `", ">> correcthorse `"], "correcthorse"),
+]
+PGP = "-----BEGIN PGP PRIVATE KEY BLOCK-----"
+BLOCKS = [
+    (
+        [PGP, "", "lQOYBG", "qwertyui", "=aB3d", PGP.replace("BEGIN", "END")],
+        "lQOYBG qwertyui =aB3d",
+    ),
+    ([PGP, "Version: GnuPG v2", "", "lQOYBG", "Zm9v"], "lQOYBG Zm9v"),
+    ([f"12:01:02 INFO {PGP}", "12:01:02 INFO ", "12:01:03 INFO lQOYBG"], "lQOYBG"),
+    (["-----BEGIN OPENSSH PRIVATE KEY-----", "b3Blbn", "QQ=="], "b3Blbn QQ=="),
+]
+
+
+@pytest.mark.parametrize(("lines", "secrets"), [*SHELL_LINES, *BLOCKS])
+def test_a_secret_on_its_own_line_needs_no_look_of_one(lines: list[str], secrets: str) -> None:
+    """Short, or a word: the line above says what it is; in other lines the word stays."""
+    redactor = Redactor()
+    around = ["correcthorse and hunter", *lines, "INFO serving abcxyz"]
+
+    redactor.learn_broken(around)
+
+    shown = [redactor.text(line) for line in around]
+    assert left(secrets.split(), "\n".join(shown[1:-1])) == []
+    assert (shown[0], shown[-1]) == (around[0], around[-1])
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["vllm serve m --max-tokens \\", "  100 \\"],
+        ["vllm serve m --api-key \\", "  --port 8000"],
+        ["vllm serve m --model \\", "  meta/llama"],
+        ["the token \\", "goes on"],
+        [PGP.replace("BEGIN", "END"), "serving"],
+        ["saw BEGIN PGP in the log", "serving"],
+        [PGP, "2 lines were left out", "serving"],
+    ],
+)
+def test_what_follows_a_line_that_asks_for_no_secret_stays(lines: list[str]) -> None:
+    """Another option, prose, a block that has ended."""
+    redactor = Redactor()
+
+    redactor.learn_broken(lines)
+
+    assert [redactor.text(line) for line in lines] == lines
+
+
+@pytest.mark.parametrize("form", [".md", ".html", ".json", ".zip"])
+def test_a_secret_on_its_own_line_is_in_no_report(tmp_path: Path, form: str) -> None:
+    """Beside the line that a verdict cites, as an engine's log has it that starts with its script."""
+    log = tmp_path / "engine.log"
+    lines = [
+        "+ vllm serve m --api-key \\", "  correcthorse \\", "  --port 8000", PGP, "", "lQOYBG", "Zm9vbar",
+        PGP.replace("BEGIN", "END"), "torch.AcceleratorError: CUDA error: unspecified launch failure",
+    ]  # fmt: skip
+    log.write_text("".join(f"2026-12-01 10:00:00 {line}\n" for line in lines))
+    out = tmp_path / f"report{form}"
+
+    write(gather([log]), out, plots=False)
+
+    if form == ".zip":
+        with zipfile.ZipFile(out) as archive:
+            found = "\n".join(archive.read(name).decode() for name in archive.namelist())
+        assert "--port 8000" in found
+    else:
+        found = out.read_text()
+    assert left(["correcthorse", "lQOYBG", "Zm9vbar"], found) == []
 
 
 def test_a_line_behind_a_name_is_no_secret() -> None:
