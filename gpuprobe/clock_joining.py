@@ -59,21 +59,6 @@ def parse_timezone(text: str) -> tzinfo:
         ) from error
 
 
-def parse_time(text: str, zone: tzinfo | None = None) -> datetime:
-    """An ISO 8601 time; without a zone it is in `zone`, else in UTC.
-
-    Raises:
-        UsageError: `text` is no such time.
-    """
-    try:
-        when = datetime.fromisoformat(text.strip())
-    except ValueError as error:
-        raise UsageError(
-            f"{text!r} is not a time", hint="Write it as 2026-09-22T07:44:58+02:00."
-        ) from error
-    return when if when.tzinfo else when.replace(tzinfo=zone or UTC)
-
-
 @dataclass(slots=True)
 class Clocks:
     """Places events in time as far as the inputs, or the user, tie their clocks together.

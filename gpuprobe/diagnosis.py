@@ -178,6 +178,8 @@ class Input(Value):
         lines: Number of lines, or None when the scan did not need it.
         boots: Number of boots seen in it.
         notes: What a reader should know (cut short, unreadable, no zone, ...).
+        in_part: Something of it is missing: the rest of an archive or of compressed data, events
+            of a recording. A note says what.
     """
 
     path: str
@@ -185,6 +187,7 @@ class Input(Value):
     lines: int | None
     boots: int = 1
     notes: tuple[str, ...] = ()
+    in_part: bool = False
 
 
 class Diagnosis(Value):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from pathlib import PurePosixPath
 from typing import Final
 
-from gpuprobe.clock_joining import Clocks, parse_time, parse_timezone
+from gpuprobe.clock_joining import Clocks, parse_timezone
 from gpuprobe.diagnosis import Input
 from gpuprobe.errors import InputUnreadableError, UsageError
-from gpuprobe.events import Event
+from gpuprobe.events import Event, is_evidence
 from gpuprobe.hosts import group_by_host
 from gpuprobe.identity import PciAddress
 from gpuprobe.options import Options, Progress
@@ -19,7 +20,11 @@ from gpuprobe.sources.ingest import Ingest, Reading
 from gpuprobe.sources.raw_input import Input as RawOrRecording
 from gpuprobe.sources.raw_input import RawInput, RecordingInput, UnreadableInput
 from gpuprobe.sources.scan import scan
+from gpuprobe.spoken_times import parse_time
 from gpuprobe.timeline import Timeline
+
+OWN: Final = "report"
+"""Format of an input that gpuprobe wrote and that is not read."""
 
 BEHIND_LOGS: Final = 1_000_000
 """Added to the number of an input that is a recording: of one moment, a log's own line is told
@@ -42,22 +47,30 @@ def read(
         progress: Called now and then with how far the reading has come.
 
     Returns:
-        What was read, and the inputs that could not be, each with a note that says why.
+        What was read, and the inputs that were not, each with a note that says why; of format
+        `report` what gpuprobe wrote itself, which nobody misses.
     """
     readings: list[Reading] = []
     unreadable: list[Input] = []
     passed_over: list[Input] = []
+    own: list[Input] = []
+    kept: dict[str, list[Reading]] = {}
     for order, raw in enumerate(raw_inputs, start=first):
         if isinstance(raw, UnreadableInput):
             note = f"{raw.reason}. {raw.hint}".strip()
-            left_out = Input(raw.path, "text", None, 0, (note,))
+            left_out = Input(raw.path, "text", None, 0, (note,), in_part=raw.in_part)
             (passed_over if raw.expected else unreadable).append(left_out)
+            if raw.own:
+                own.append(Input(raw.path, OWN, None, 0, (f"{raw.reason}: no evidence",)))
             continue
         if isinstance(raw, RecordingInput):
             _read_recording(raw, order, readings, unreadable)
             continue
         if raw.format == "report":
+            before = len(readings)
             _read_report(raw, order, readings, unreadable)
+            if raw.looked_up:
+                kept[raw.path] = readings[before:]
             continue
         try:
             scanned = scan(raw, prefilter=options.prefilter, progress=progress)
@@ -74,8 +87,9 @@ def read(
         from gpuprobe.recording.evidence import without_repeats
 
         without_repeats(readings)
+    readings = _without_told(readings, kept, unreadable)
     # Pictures and programs in a folder are nothing to speak of, unless there is nothing else.
-    return readings, unreadable if readings else [*unreadable, *passed_over]
+    return readings, [*unreadable, *(own if readings else passed_over)]
 
 
 def _read_recording(
@@ -103,6 +117,40 @@ def _read_report(
         # The path stands before it already.
         why = str(error).removeprefix(f"{raw.path} ")
         unreadable.append(Input(raw.path, "text", None, 0, (f"it {why}.", error.hint)))
+
+
+def _without_told(
+    readings: list[Reading], kept: dict[str, list[Reading]], left_out: list[Input]
+) -> list[Reading]:
+    """The readings without reports that lie beside the logs which they tell of, which is noted.
+
+    Args:
+        readings: All of them.
+        kept: Path of a report that nobody named to what it keeps; its host is a pseudonym, which
+            would be a second machine here.
+        left_out: Gets an entry for each that is left out.
+    """
+    of_reports = {id(reading) for told in kept.values() for reading in told}
+    logs = [reading for reading in readings if id(reading) not in of_reports]
+    names = {_name(reading) for reading in logs}
+    failed = any(_failed(reading) for reading in logs)
+    gone: set[int] = set()
+    for path, told in kept.items():
+        same = names.issuperset(_name(reading) for reading in told)
+        if logs and (failed or same or not any(_failed(reading) for reading in told)):
+            gone.update(id(reading) for reading in told)
+            note = "a report, beside logs: no evidence. Name it alone to have it judged."
+            left_out.append(Input(path, OWN, None, 0, (note,)))
+    return [reading for reading in readings if id(reading) not in gone]
+
+
+def _failed(reading: Reading) -> bool:
+    return any(is_evidence(event) for event in reading.events)
+
+
+def _name(reading: Reading) -> str:
+    """The last part of an input's path, be it in an archive, a folder or a report."""
+    return PurePosixPath(reading.input.path.rpartition("!")[2]).name
 
 
 def join_readings(readings: Sequence[Reading], options: Options) -> list[Timeline]:

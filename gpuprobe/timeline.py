@@ -15,7 +15,6 @@ from gpuprobe.clock_joining import Clocks
 from gpuprobe.diagnosis import Device, Input
 from gpuprobe.events import (
     AdapterInitFailed,
-    AerRecoveryEnded,
     AerReported,
     BootStarted,
     BridgeLinked,
@@ -26,6 +25,7 @@ from gpuprobe.events import (
     GpuHung,
     GpuLostReported,
     LinkStateReported,
+    LossHinted,
     Setting,
     SlotChanged,
     SourceChanged,
@@ -34,6 +34,7 @@ from gpuprobe.events import (
     is_evidence,
 )
 from gpuprobe.identity import PciAddress
+from gpuprobe.port_ties import ties
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -189,6 +190,7 @@ class Timeline:
             if (
                 getattr(event, "is_gpu", None)
                 or isinstance(event, _GPU_EVENTS)
+                or (isinstance(event, LossHinted) and event.what in _GPU_HINTS)
                 or (isinstance(driver, str) and driver in GPU_DRIVERS)
                 or (getattr(event, "class_code", None) or 0) >> 8 in (0x0300, 0x0302)
             ):
@@ -218,7 +220,7 @@ class Timeline:
                 and event.limited_by != event.device
             ):
                 found.setdefault(event.device.slot, event.limited_by)
-        for device, port in _broadcasts(self.events):
+        for device, port in ties(self.events, SAME_MOMENT_S):
             found.setdefault(device, port)
         self._parents = found
         return found
@@ -345,6 +347,9 @@ class Timeline:
 
 
 _GPU_EVENTS = (XidReported, GpuLostReported, AdapterInitFailed, FirmwareFaulted, GpuHung)
+_GPU_HINTS = frozenset({"no-handle", "cannot-attach", "status-lost", "remove-busy", "smi-error"})
+"""Words of NVIDIA's driver and tools that name a GPU; a port or a sibling function has others."""
+
 _KERNEL_EVENTS = (
     AdapterInitFailed,
     AerReported,
@@ -359,47 +364,3 @@ _KERNEL_FORMATS = frozenset({"dmesg", "dmesg-time", "dmesg-iso", "kmsg", "bug-re
 def _listens(event: SourceChanged) -> bool:
     """Whether a recording says that it listened to the kernel log, however quiet that was."""
     return event.name == "kernel-log" and event.what == "started"
-
-
-def _broadcasts(events: Sequence[Event]) -> Iterator[tuple[PciAddress, PciAddress]]:
-    """Devices and the port above them, from the kernel's account of one recovery.
-
-    It tells every device below the port, names those without a callback, and names the port last.
-    A log that ends before that has the port's own error just above.
-    """
-    told: list[AerRecoveryEnded] = []
-    port: AerReported | DpcTriggered | None = None
-    for event in events:
-        if not is_evidence(event) or event.device is None:
-            continue
-        if told and not _close(told[-1], event):
-            told = []
-        if port and not _close(port, event):
-            port = None
-        if isinstance(event, AerReported | DpcTriggered):
-            port = event if getattr(event, "driver", "pcieport") == "pcieport" else None
-        elif isinstance(event, AerRecoveryEnded):
-            if event.outcome == "no-callback":
-                told.append(event)
-                if port is not None and port.device and port.device != event.device:
-                    yield event.device.slot, port.device
-            elif event.driver == "pcieport":
-                yield from (
-                    (other.device.slot, event.device)
-                    for other in told
-                    if other.device and other.device != event.device
-                )
-                told = []
-
-
-def _close(first: Event, second: Event) -> bool:
-    """Whether two lines of one input can belong to one report."""
-    if first.origin.input != second.origin.input:
-        return False
-    if first.origin.line is None or second.origin.line is None:
-        # Lines that were read as they came have no number, but the kernel's own clock.
-        at, later = first.stamp, second.stamp
-        if at is None or later is None or at.monotonic_s is None or later.monotonic_s is None:
-            return True
-        return 0 <= later.monotonic_s - at.monotonic_s <= SAME_MOMENT_S
-    return 0 <= second.origin.line - first.origin.line <= 24

@@ -20,6 +20,7 @@ from gpuprobe.reporters.history import HistoryJsonReporter, HistoryTextReporter,
 from gpuprobe.sources import machine
 from gpuprobe.sources.machine import JournalBoot, parse_boots
 from gpuprobe.sources.raw_input import RawInput, UnreadableInput
+from gpuprobe.sources.unpack import Notes
 from gpuprobe.timeline import Timeline
 
 FIRST, SECOND, THIRD = (digit * 32 for digit in "abc")
@@ -189,7 +190,7 @@ def journal(lines: list[str], *notes: str) -> RawInput:
         path=machine.KERNEL,
         name="journal.json",
         _opener=lambda raw: iter(["\n".join(lines).encode() + b"\n"]),
-        notes=list(notes),
+        notes=Notes(notes),
         format="journal-binary",
     )
 

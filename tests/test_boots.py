@@ -17,6 +17,7 @@ from gpuprobe.events import ShutdownStarted
 from gpuprobe.reading import Known, Reason, Unavailable
 from gpuprobe.sources import machine
 from gpuprobe.sources.raw_input import RawInput, UnreadableInput
+from gpuprobe.sources.unpack import Notes
 
 BOOT = "a" * 32
 LOSS = "NVRM: Xid (PCI:0000:65:00): 79, pid=2201, name=engine, GPU has fallen off the bus."
@@ -32,7 +33,7 @@ def journal(*messages: str, notes: tuple[str, ...] = ()) -> RawInput:
         path=machine.KERNEL,
         name="journal.json",
         _opener=lambda raw: iter(["\n".join(lines).encode() + b"\n"] if lines else []),
-        notes=list(notes),
+        notes=Notes(notes),
         format="journal-binary",
     )
 

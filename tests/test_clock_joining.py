@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from gpuprobe.clock import Stamp
-from gpuprobe.clock_joining import Clocks, PairedStamps, parse_time, parse_timezone
+from gpuprobe.clock_joining import Clocks, PairedStamps, parse_timezone
 from gpuprobe.errors import UsageError
 from gpuprobe.events import BootStarted, Event, Origin
 
@@ -159,13 +159,3 @@ def test_an_unknown_zone_is_a_usage_error(text: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_timezone(text)
     assert caught.value.hint
-
-
-def test_times_are_read_in_the_zone_given() -> None:
-    """Without a zone of its own a time is in `zone`, else in UTC."""
-    assert parse_time("2027-05-06 12:00") == NOON.replace(tzinfo=UTC)
-    assert parse_time("2027-05-06 12:00", parse_timezone("+02:00")).utcoffset() == timedelta(
-        hours=2
-    )
-    with pytest.raises(UsageError):
-        parse_time("yesterday")

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
+from importlib.metadata import packages_distributions
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -55,8 +59,10 @@ FORBIDDEN = {
     "hook": {"events", "timeline", "rules", "verdict", "cli", "api"},
     "clock_joining": {"timeline", "rules", "verdict", "reporters", "cli", "sources", "api"},
     "boot_numbers": {"timeline", "rules", "verdict", "reporters", "cli", "sources", "api"},
+    "port_ties": {"timeline", "rules", "verdict", "reporters", "cli", "sources", "api"},
     "timeline": {"rules", "verdict", "reporters", "cli", "sources", "api"},
     "hosts": {"rules", "verdict", "reporters", "cli", "sources", "api"},
+    "spoken_times": BEHIND,
     "selection": {"rules", "verdict", "reporters", "cli", "sources", "api"},
     "rules": {"verdict", "reporters", "cli", "sources", "api"},
     "verdict": {"reporters", "cli", "sources", "api"},
@@ -82,6 +88,9 @@ ALLOWED_HEAVY = {
     "vl_convert": "report/",
 }
 """Library to where it may be imported."""
+
+LATER_STANDARD = {"compression"}
+"""What the standard library has since Python 3.14."""
 
 
 def imports(path: Path) -> Iterator[str]:
@@ -126,6 +135,25 @@ def test_heavy_libraries_stay_where_they_are_used(path: Path) -> None:
         assert places is None or where.startswith(places), f"{where} imports {name}"
 
 
+def test_each_library_that_is_imported_is_declared() -> None:
+    """What a module imports itself stands in pyproject.toml, and is not only brought by another."""
+    project = tomllib.loads((ROOT.parent / "pyproject.toml").read_text("utf-8"))["project"]
+    rows = chain(project["dependencies"], *project["optional-dependencies"].values())
+    declared = {re.split(r"[<>=;\[ ]", row)[0].lower() for row in rows}
+    names = {name.split(".")[0] for path in MODULES for name in imports(path)}
+    homes = packages_distributions()
+
+    others = names - sys.stdlib_module_names - LATER_STANDARD - {"gpuprobe"}
+    missing = {
+        name
+        for name in others
+        if not declared & {home.lower().replace("_", "-") for home in homes.get(name, [name])}
+    }
+
+    assert "numpy" in others
+    assert not missing
+
+
 @pytest.mark.parametrize(
     ("code", "absent"),
     [
@@ -139,7 +167,8 @@ def test_heavy_libraries_stay_where_they_are_used(path: Path) -> None:
         (
             "from gpuprobe.api import diagnose_text; diagnose_text('NVRM: Xid (PCI:0000:65:00): 8')",
             {"backports.zstd", "bz2", "lzma", "tarfile", "html", "json", "statistics", "shutil"}
-            | {"hyperscan", "multiprocessing", "subprocess", "sqlite3", "gpuprobe.sources.machine"},
+            | {"hyperscan", "multiprocessing", "subprocess", "sqlite3", "gpuprobe.sources.machine"}
+            | {"gpuprobe.verdict.scorecard", "gpuprobe.catalog.causes"},
         ),
     ],
 )

@@ -45,7 +45,7 @@ class GpuMemoryCounted(Event):
 
     Attributes:
         what: `uncorrectable` (since the driver was loaded), `remapped`, `remap-pending`,
-            `remap-failed`.
+            `remap-failed`, `ras` (amdgpu: in one of its blocks).
         value: The count; 1 where the tool says Yes.
     """
 

@@ -1,4 +1,4 @@
-"""The program did something illegal, and the GPU said so: it is healthy.
+"""The program did something illegal, and the GPU said so: it is healthy, unless it owes a reset.
 
 What proves it:
     Xid 13, 31, 69 and their like, with the GPU going on afterwards; a device-side assert; a CUDA
@@ -12,6 +12,10 @@ What only supports it:
 What is no proof:
     CUDA 719, "unspecified launch failure": a lost device prints the same words. With the kernel
     log and its Xid 43 or 13 at hand it is the program's; without, it cannot be told.
+
+What the driver asks for afterwards:
+    An Xid 154 can ask for a reset or a reboot after the program's fault. The program is at fault
+    all the same, but the GPU is not called healthy, and the reset comes first among the steps.
 
 Profilers:
     nsys, ncu and CUPTI can give 719 on a healthy GPU. One that shows in the log is named.
@@ -32,6 +36,14 @@ from gpuprobe.timeline import Timeline
 BESIDE_S = 180.0
 """How far a program's error and the Xid of its fault may be apart."""
 
+TRAFFIC_ONLY = frozenset({0, 3, 5})
+"""Values of the recovery action with which the GPU itself works on."""
+
+REBOOTS = frozenset({2, 7})
+"""Values that ask for more than a reset of the GPU or its bus."""
+
+_HEALTHY = "is healthy and "
+
 OPEN_CODES = frozenset({719, 999})
 """Codes that belong to the program only when its Xid says so."""
 
@@ -39,8 +51,10 @@ OPEN_CODES = frozenset({719, 999})
 def find(timeline: Timeline) -> Sequence[Finding]:
     """Program faults: those with an Xid a GPU each, the rest in one."""
     found = xids.findings(
-        timeline, Kind.APPLICATION_FAULT, "is healthy and stopped a program for its own fault"
+        timeline, Kind.APPLICATION_FAULT, f"{_HEALTHY}stopped a program for its own fault"
     )
+    for finding in found:
+        _owed(timeline, finding)
     own = all_own = [event for event in timeline.of(CudaFailed) if _is_programs(event)]
     asserts = all_asserts = list(timeline.of(DeviceAssertFailed))
     profilers = list(timeline.of(ProfilerSeen))
@@ -76,6 +90,18 @@ def find(timeline: Timeline) -> Sequence[Finding]:
     if profilers and found:
         found[0].cite(Role.CONTEXT, profilers, "a profiler can give 719 on a healthy GPU")
     return found
+
+
+def _owed(timeline: Timeline, finding: Finding) -> None:
+    """Take back that the GPU is healthy where the driver asks for a reset or a reboot."""
+    action = xids.action_owed(timeline, finding.root, finding.device)
+    if action in TRAFFIC_ONLY:
+        return
+    reboot = action in REBOOTS
+    asks = "a reboot" if reboot else "a reset of this GPU"
+    finding.summary = finding.summary.replace(_HEALTHY, "", 1)
+    finding.summary += f"; the driver asks for {asks} (Xid 154)"
+    finding.tags.add("reboot-owed" if reboot else "reset-owed")
 
 
 def _refused(timeline: Timeline) -> list[Finding]:

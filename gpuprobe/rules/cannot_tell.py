@@ -52,7 +52,7 @@ ON_REQUEST = frozenset({128 + 1, 128 + 2, 128 + 15})
 OPEN_CODES = frozenset({3, 46, 100, 101, 304, 719, 999})
 """CUDA errors that a lost GPU can cause, among other things."""
 
-DISPLAY = ("nvidia-modeset", "nvidia-drm")
+DISPLAY = ("nvidia-modeset", "nvidia-drm", "nvidia-x")
 """Display drivers whose failures come from a GPU that hangs, is lost or waits for a reset."""
 
 WAITS = regex(r"time(?:d )?out|waiting for GPU|channel state")
@@ -65,6 +65,10 @@ STUCK = ("hung-task", "soft-lockup")
 
 HARD = ("cuda", "nvml", "gpu", "nccl", "driver")
 """An exception that mentions one of these is about the GPU's side."""
+
+
+OBSERVERS = frozenset({"dcgm", "bmc", "slurm", "kubernetes", "nccl"})
+"""Who speaks of a GPU, its links or its node whatever the words are."""
 
 
 def _failures(timeline: Timeline) -> Iterator[tuple[Event, str]]:
@@ -89,6 +93,12 @@ def _failures(timeline: Timeline) -> Iterator[tuple[Event, str]]:
                 yield event, "a PCI device that does not answer and may be a GPU"
             case AerReported(severity="fatal", driver="pcieport") if _ends_nowhere(timeline, event):
                 yield event, "a fatal error at a port; what sits below it is not among the inputs"
+            case AerReported(severity="fatal", driver="vfio-pci") if _ends_nowhere(timeline, event):
+                yield (
+                    event,
+                    "an error of a PCI device that a virtual machine holds, which could not be "
+                    "recovered; what it is is not among the inputs",
+                )
             case AerReported(severity="non-fatal" | "fatal", by_board=True) if _ends_nowhere(
                 timeline, event
             ):
@@ -111,10 +121,11 @@ def _failures(timeline: Timeline) -> Iterator[tuple[Event, str]]:
                 yield event, f"a fault of the kernel in the GPU's driver ({module})"
             case OtherFailed(what=what, where=where) if where in DISPLAY and WAITS.search(what):
                 yield event, "the display driver waits for the GPU"
-            case OtherFailed(what=what) if not _is_missing_module(what) and any(
-                word in what.lower() for word in HARD
+            case OtherFailed(what=what, where=where) if where in OBSERVERS or (
+                not _is_missing_module(what) and any(word in what.lower() for word in HARD)
             ):
-                yield event, "an error on the GPU's side"
+                side = "node's" if where in ("slurm", "kubernetes") else "GPU's"
+                yield event, f"an error on the {side} side"
             case _:
                 continue
 
@@ -182,6 +193,13 @@ def find(timeline: Timeline) -> Sequence[Finding]:
         return []
     if not failures:
         return [_only_prose(prose)]
+    finding = finding_of(timeline, failures)
+    _mention_prose(finding, prose)
+    return [finding]
+
+
+def finding_of(timeline: Timeline, failures: Sequence[tuple[Event, str]]) -> Finding:
+    """The open question of these failures, each with what it means; at least one."""
     root, says = next(
         ((event, says) for event, says in failures if isinstance(event, CudaFailed)), failures[0]
     )
@@ -201,8 +219,7 @@ def find(timeline: Timeline) -> Sequence[Finding]:
     others = list(timeline.of(OtherFailed))
     finding.cite(Role.CONTEXT, others, "what the program died of")
     finding.cite(Role.CONTEXT, timeline.of(ProfilerSeen), "a profiler can give 719 by itself")
-    _mention_prose(finding, prose)
-    return [finding]
+    return finding
 
 
 def _summary(timeline: Timeline, root: Event, says: str) -> str:

@@ -10,9 +10,10 @@ What proves it:
 
 What only supports it:
     Status 0x0000000f in clean-up lines, "Unable to determine the device handle ... Unknown Error",
-    "Cannot attach gpu", a config space that reads all ones while the device may be powered down
-    on purpose. With these alone the verdict is at most likely. Where `power/runtime_status` reads
-    "suspended" it is powered down on purpose, and all ones say nothing.
+    "Cannot attach gpu", Windows' "surprise removed as it was reported as missing on the bus", a
+    config space that reads all ones while the device may be powered down on purpose. With these
+    alone the verdict is at most likely. Where `power/runtime_status` reads "suspended" it is
+    powered down on purpose, and all ones say nothing.
 
 What is no proof:
     Any CUDA error by itself: "unspecified launch failure" is printed for a lost device and for a
@@ -54,7 +55,9 @@ from gpuprobe.rules.base import RM_STATUS_LOST, Finding, Rule, gpu_name, moment,
 from gpuprobe.rules.loss_signs import Sign, Test
 from gpuprobe.timeline import Timeline
 
-CARRIES_ALONE = frozenset({"status-lost", "rc-all-channels", "smu-all-ones", "gpuprobe"})
+CARRIES_ALONE = frozenset(
+    {"status-lost", "rc-all-channels", "smu-all-ones", "surprise-removed", "gpuprobe"}
+)
 """Supporting words that carry a likely loss when no firmware fault came before them."""
 
 
@@ -240,6 +243,11 @@ def _from_support(timeline: Timeline, support: Sequence[Sign]) -> Sequence[Findi
         "the inputs hold only what the driver printed while it cleaned up, not the line that "
     )
     known_by += "says so"
+    if kinds == {"surprise-removed"}:
+        known_by = (
+            "Windows found it missing on the bus, as it does for a card that was unplugged or "
+            "switched off on purpose"
+        )
     if kinds == {"gpuprobe"}:
         known_by = "gpuprobe asked it beside the engine, and the kernel log would confirm it"
         own = {sign.event.origin.line for sign in signs}

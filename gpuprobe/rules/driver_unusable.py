@@ -32,6 +32,7 @@ SENTENCES = {
     "no-permission": "The driver's device files may not be used here",
     "bound-elsewhere": "Another driver holds the GPU",
     "container-setup": "The container could not be given the GPU",
+    "vm-setup": "The virtual machine could not be given a PCI device",
     "too-old": "The driver is older than the program or its container asks for",
     "no-library": "The driver's user-space library is missing",
     "unsupported": "The installed driver does not support this GPU",
@@ -85,7 +86,10 @@ def _reason(what: str, events: list[Event]) -> Finding:
         sentence = f"CUDA cannot use this driver: {getattr(root, 'message', what)}"
     finding = Finding(
         kind=Kind.DRIVER_UNUSABLE,
-        certainty=certainty_of(events),
+        # QEMU does not say what device it is.
+        certainty=certainty_of(
+            events, Certainty.LIKELY if what == "vm-setup" else Certainty.CONFIRMED
+        ),
         summary=f"{sentence} {moment(root)}".rstrip(),
         root=root,
         device=next((event.device.slot for event in events if event.device), None),

@@ -2,7 +2,8 @@
 
 What proves it:
     Xid 8, 38, 46, 61, 109 or 158 for a device; amdgpu's ring timeout; a wedged device (xe, i915,
-    amdgpu); a display driver that Windows reset (TDR, bugcheck 0x116).
+    amdgpu); a display driver that Windows reset (TDR, bugcheck 0x116). CUDA 702 is the program's
+    side of the display's watchdog: likely.
 
 What is no proof:
     A page fault alone (amdgpu): the GPU refused a program's access and went on. Vulkan's or
@@ -15,8 +16,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from gpuprobe import catalog
 from gpuprobe.diagnosis import Certainty, Kind, Role
-from gpuprobe.events import GpuHung
+from gpuprobe.events import CudaFailed, GpuHung
 from gpuprobe.identity import PciAddress
 from gpuprobe.rules import xids
 from gpuprobe.rules.base import Finding, Rule, certainty_of, gpu_name, moment
@@ -75,7 +77,33 @@ def find(timeline: Timeline) -> Sequence[Finding]:
         for event in events:
             finding.cite(Role.PROOF, [event], WORDS.get(event.what, event.what))
         found.append(finding)
-    return found
+    return found + _watchdog(timeline, found)
+
+
+def _watchdog(timeline: Timeline, found: Sequence[Finding]) -> list[Finding]:
+    """A kernel that the display's watchdog ended, as the program tells it (CUDA 702)."""
+    timed_out = [
+        event
+        for event in timeline.of(CudaFailed)
+        if event.code is not None
+        and (known := catalog.cuda_by_code(event.code)) is not None
+        and known.verdict is Kind.GPU_HANG
+    ]
+    if found:
+        found[0].cite(Role.CONSEQUENCE, timed_out, "the program's side of it")
+        return []
+    if not timed_out:
+        return []
+    root = timed_out[0]
+    finding = Finding(
+        kind=Kind.GPU_HANG,
+        certainty=certainty_of(timed_out, Certainty.LIKELY),
+        summary=f"A kernel ran for longer than the driver's watchdog allows {moment(root)}".rstrip()
+        + f": “{root.message}” (CUDA {root.code})",
+        root=root,
+    )
+    finding.cite(Role.PROOF, timed_out, "the watchdog ended a kernel")
+    return [finding]
 
 
 RULE = Rule(Kind.GPU_HANG, find)

@@ -69,16 +69,21 @@ def _counted(timeline: Timeline, found: Sequence[Finding]) -> list[Finding]:
     if found:
         found[0].cite(Role.SUPPORT, counts, "counted by the driver")
         return []
-    failed = [event for event in counts if event.what == "remap-failed"]
+    failed = [event for event in counts if event.what in ("remap-failed", "ras")]
     root = (failed or counts)[0]
     words = {
         "remap-failed": "a memory row could not be remapped",
         "remap-pending": "a memory row waits for a reset to be remapped",
+        "ras": f"errors in one of its blocks that were not corrected: {root.value}",
+        "remapped": f"memory rows were remapped after uncorrectable errors: {root.value}",
         "uncorrectable": f"{root.value} uncorrectable memory errors since the driver was loaded",
     }
+    best = Certainty.CONFIRMED if failed else Certainty.LIKELY
+    if all(event.what == "remapped" for event in counts):
+        best = Certainty.POSSIBLE  # as an Xid 63 alone: the memory has been repaired
     finding = Finding(
         kind=Kind.GPU_MEMORY_ERROR,
-        certainty=certainty_of(counts, Certainty.CONFIRMED if failed else Certainty.LIKELY),
+        certainty=certainty_of(counts, best),
         summary=f"{gpu_name(root.device)} has a memory error: {words.get(root.what, root.what)}",
         root=root,
         device=root.device.slot if root.device else None,

@@ -3,7 +3,8 @@
 What proves it:
     A boot that ends without shutdown lines, followed by another that finds an unclean journal or
     file system; the firmware's "Previous system reset reason", or a fatal hardware error that it
-    kept of the boot before (BERT); NVMe unsafe shutdowns that rose; the kernel's own panic.
+    kept of the boot before (BERT); NVMe unsafe shutdowns that rose; the kernel's own panic;
+    Slurm's "unexpectedly rebooted", which leaves out the reboots that it was asked for.
 
 What is no proof:
     One unclean sign alone, without the boot before it: possible. A hang with the reset button
@@ -20,7 +21,7 @@ from gpuprobe.events import BootStarted, ShutdownStarted, UncleanEndFound
 from gpuprobe.rules.base import Finding, Rule, certainty_of, moment
 from gpuprobe.timeline import Timeline
 
-TELLING = frozenset({"reset-reason", "last-crash", "bmc", "panic", "bert"})
+TELLING = frozenset({"reset-reason", "last-crash", "bmc", "panic", "bert", "scheduler"})
 
 
 HEADING_LINES = 3

@@ -219,6 +219,7 @@ def supports(timeline: Timeline) -> Iterator[Sign]:
         "uvm-fatal": "UVM met an error that it treats as global",
         "modeset-lost": "the display side got status 0x0f",
         "remove-busy": "the device was removed while in use",
+        "surprise-removed": "Windows found the GPU missing on the bus",
         "smu-all-ones": "the power controller reads all ones",
         "crash-dump": "the driver wrote a crash dump",
         "bridge-error": "another function of the card died with it",

@@ -2,7 +2,8 @@
 
 What proves it:
     A line that says so for a device (slowdown, shutdown), or a reading at or above the limit that
-    the same tool prints. Xids 49 to 55 of old chips are worth a possible.
+    the same tool prints. A sensor of the board that is called a GPU's, at a critical limit:
+    likely. Xids 49 to 55 of old chips are worth a possible.
 
 What is no proof:
     The host's own CPU throttling. A temperature without its limit. Memory temperature is not
@@ -19,6 +20,11 @@ from gpuprobe.rules import xids
 from gpuprobe.rules.base import Finding, Rule, certainty_of, gpu_name, moment
 from gpuprobe.timeline import Timeline
 
+ACTED = {
+    "shutdown": "shut down for its temperature",
+    "critical": "passed a critical limit of its temperature",
+}
+
 
 def find(timeline: Timeline) -> Sequence[Finding]:
     """Heat that was acted on, one finding in all."""
@@ -34,7 +40,7 @@ def find(timeline: Timeline) -> Sequence[Finding]:
             certainty=certainty_of(hot, Certainty.CONFIRMED if device else Certainty.LIKELY),
             summary=(
                 f"{name[0].upper()}{name[1:]} "
-                f"{'shut down' if root.what == 'shutdown' else 'slowed down'} for its temperature"
+                f"{ACTED.get(root.what, 'slowed down for its temperature')}"
                 f"{reading} {moment(root)}"
             ).rstrip(),
             root=root,
@@ -46,7 +52,7 @@ def find(timeline: Timeline) -> Sequence[Finding]:
 
 
 def _too_hot(event: ThermalReported) -> bool:
-    if event.what in ("slowdown", "shutdown"):
+    if event.what in ("slowdown", "shutdown", "critical"):
         return True
     return (
         event.temp_c is not None

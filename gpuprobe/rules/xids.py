@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from gpuprobe import catalog
 from gpuprobe.diagnosis import Certainty, Kind, Role
-from gpuprobe.events import XidReported
+from gpuprobe.events import Event, XidReported
 from gpuprobe.identity import PciAddress
 from gpuprobe.rules.base import Finding, certainty_of, gpu_name, moment, times, total
 from gpuprobe.timeline import SAME_MOMENT_S, Timeline
@@ -142,6 +142,24 @@ def _blamed(timeline: Timeline, kind: Kind, sentence: str) -> list[Finding]:
             )
         found[device].cite(Role.SUPPORT, [event], f"clean-up that names Xid {event.caused_by}")
     return list(found.values())
+
+
+def action_owed(timeline: Timeline, root: Event, device: PciAddress | None) -> int:
+    """The recovery action that the driver's last Xid 154 of that GPU and boot asks for; 0 if none.
+
+    Args:
+        timeline: What the inputs say.
+        root: An event of the boot that is meant.
+        device: The GPU; any GPU's counts where it is not known.
+    """
+    asked = [
+        event.recovery_action or 0
+        for event in timeline.of(XidReported)
+        if event.code == 154
+        and timeline.same_run(root, event)
+        and (device is None or event.device is None or event.device.slot == device)
+    ]
+    return asked[-1] if asked else 0
 
 
 def first(timeline: Timeline, events: list[XidReported]) -> XidReported:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from gpuprobe.sources.unpack import (
     BLOCK,
-    IN_PART,
     SKIPPED_FREE,
     TOTAL_LIMIT,
     Blocks,
@@ -19,6 +18,7 @@ from gpuprobe.sources.unpack import (
     Budget,
     DamagedError,
     Decompressor,
+    Notes,
     Zlib,
     errors,
     make_bzip2,
@@ -62,7 +62,7 @@ def is_tar(head: bytes) -> bool:
     return said == sum(head[:148]) + 8 * 32 + sum(head[156:512])
 
 
-def read_tar(blocks: Blocks, notes: list[str], budget: Budget) -> Iterator[Member]:
+def read_tar(blocks: Blocks, notes: Notes, budget: Budget) -> Iterator[Member]:
     """The members of a tar archive, in its order.
 
     Args:
@@ -94,10 +94,10 @@ def read_tar(blocks: Blocks, notes: list[str], budget: Budget) -> Iterator[Membe
                     contents = _bounded(_read(handle, notes), info.name, notes, budget)
                     yield Member(info.name, contents, info.size)
     except (tarfile.TarError, OSError, EOFError, ValueError, zlib.error) as error:
-        notes.append(f"the tar archive is cut off or damaged ({error}); {IN_PART}")
+        notes.missing(f"the tar archive is cut off or damaged ({error})")
 
 
-def _read(handle: object, notes: list[str]) -> Blocks:
+def _read(handle: object, notes: Notes) -> Blocks:
     import tarfile
 
     read = handle.read1  # type: ignore[attr-defined] # what is there, before an error
@@ -105,14 +105,14 @@ def _read(handle: object, notes: list[str]) -> Blocks:
         try:
             block = read(BLOCK)
         except (tarfile.TarError, OSError, EOFError, ValueError) as error:
-            notes.append(f"cut off ({error}); {IN_PART}")
+            notes.missing(f"cut off ({error})")
             return
         if not block:
             return
         yield block
 
 
-def _bounded(blocks: Blocks, name: str, notes: list[str], budget: Budget) -> Blocks:
+def _bounded(blocks: Blocks, name: str, notes: Notes, budget: Budget) -> Blocks:
     """A member's blocks, as long as they came out of enough bytes of the input."""
     given, taken = budget.given, budget.taken
     for block in blocks:
@@ -153,7 +153,7 @@ class _Reader:
         return b"".join(parts)
 
 
-def read_zip(blocks: Blocks, notes: list[str], budget: Budget) -> Iterator[Member]:
+def read_zip(blocks: Blocks, notes: Notes, budget: Budget) -> Iterator[Member]:
     """The members of a zip archive, by the headers that stand before each.
 
     The directory at the end is not needed, so an archive may come from a pipe, lie in another
@@ -166,7 +166,7 @@ def read_zip(blocks: Blocks, notes: list[str], budget: Budget) -> Iterator[Membe
         header = reader.exactly(_LOCAL.size)
         if len(header) < _LOCAL.size or header[:4] != ZIP_MAGIC:
             if header[:4] not in (b"PK\x01\x02", b"PK\x05\x06", b"PK\x06\x06", b"PK\x06\x08"):
-                notes.append(f"the zip archive is cut off or damaged; {IN_PART}")
+                notes.missing("the zip archive is cut off or damaged")
             return
         fields = _LOCAL.unpack(header)
         flags, method, packed, size, name_length, extra_length = *fields[2:4], *fields[7:]
@@ -250,7 +250,7 @@ def _zip_contents(
     method: int,
     packed: int | None,
     budget: Budget,
-    notes: list[str],
+    notes: Notes,
 ) -> Blocks:
     """What a member holds; `budget` is its own."""
     if method == 0:
@@ -262,7 +262,7 @@ def _zip_contents(
         while not machine.eof:
             data = next(source, b"") if machine.needs_input else b""
             if not data and machine.needs_input:
-                notes.append(f"a member of the zip archive is cut off; {IN_PART}")
+                notes.missing("a member of the zip archive is cut off")
                 return
             out = machine.decompress(data, BLOCK)
             if out:
@@ -278,7 +278,7 @@ def _zip_contents(
     except errors() as error:
         if isinstance(error, DamagedError) and error.output:
             yield error.output
-        notes.append(f"a member of the zip archive is damaged ({error})")
+        notes.missing(f"a member of the zip archive is damaged ({error})")
     if packed is None:
         reader.back(machine.unused_data)
     for _ in source if packed is not None else ():

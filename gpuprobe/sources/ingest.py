@@ -24,7 +24,7 @@ from gpuprobe.sources.repeated_messages import RepeatedMessages
 from gpuprobe.sources.repeats import REPEATS_KEPT, Collector, Repeats
 from gpuprobe.sources.scan import Scan
 from gpuprobe.sources.setting import judge
-from gpuprobe.sources.unpack import IN_PART
+from gpuprobe.sources.unpack import Notes
 
 _CONTEXT = Window.REACH + 1
 """Records kept either side: what patterns see, also from the record before."""
@@ -50,6 +50,9 @@ _LONG_LINE_WORK = 1500
 _PADDING = re.compile(r" {16,}")
 """Blanks in the middle of words where a terminal wrapped a line at its width."""
 
+_CELL = re.compile(r"(?:\s*\|)?[^|]*\| ?(?P<text>[^|]*?) ?\|\s*\Z")
+"""A row of a table of two columns, as DCGM's tools print them, that wraps text in the second."""
+
 _LOGFMT_TIME = re.compile(
     r'\btime="?(?P<date>\d{4}-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-5]\d)(?:\.\d+)?(?P<zone>Z|[+-]\d\d:\d\d)'
 )
@@ -68,7 +71,6 @@ class Reading:
         recording: Id of the recording it is, or "". continues: Id of the one that it continues.
         repeated: Its events, by `id`, that the recording it continues holds too.
         about: What a recording says of itself (its `meta`), read from it or kept in a report.
-        damaged: Events of a recording, or the rest of compressed data, could not be read.
         broken_off: A recording that nobody writes has no end mark.
     """
 
@@ -80,7 +82,6 @@ class Reading:
     continues: str = ""
     repeated: frozenset[int] = frozenset()
     about: dict[str, str] = field(default_factory=dict)
-    damaged: bool = False
     broken_off: bool = False
 
 
@@ -112,7 +113,7 @@ class Ingest:
         self._line_work = 0
         self._seam_end = 0
 
-    def read(self, scan: Scan, notes: list[str]) -> Reading:
+    def read(self, scan: Scan, notes: Notes) -> Reading:
         """All events of the scan, and the input's summary."""
         head = [record for number, text in scan.head for record in peel(number, text)]
         self._program_text = is_program_text([record.raw for record in head])
@@ -134,11 +135,11 @@ class Ingest:
                 format=self._format(sniffed),
                 lines=scan.line_count,
                 notes=tuple(dict.fromkeys((*notes, *self._notes))),
+                in_part=notes.in_part,
             ),
             events=self._collector.events,
             paired=self._pairs,
             program_text=self._program_text,
-            damaged=any(IN_PART in note for note in notes),
         )
 
     def _format(self, sniffed: str) -> str:
@@ -292,16 +293,16 @@ class Ingest:
             )
         )
         for glue in (" ", ""):
-            text = message.rstrip()
+            text = _cell(message).rstrip()
             seam = len(text)
             for record in following:
-                text = f"{text}{glue}{record.message.strip()}"
+                text = f"{text}{glue}{_cell(record.message).rstrip()}"
                 yield self._window(records, index, text), seam + 1, seam
         if index and not records[index].framed and message.strip():
-            previous = records[index - 1].message.rstrip()
+            previous = _cell(records[index - 1].message).rstrip()
             if _is_short(records[index - 1]) and not self._matcher.present(previous):
                 for glue in (" ", ""):
-                    text = f"{previous}{glue}{message.strip()}"
+                    text = f"{previous}{glue}{_cell(message).rstrip()}"
                     seam = len(previous)
                     yield self._window(records, index - 1, text), seam + 1, seam
 
@@ -361,6 +362,12 @@ def _cite(event: Event, match: re.Match[str]) -> Event:
     begin = max(0, match.start() - _CITED_BEFORE)
     text = match.string[begin : begin + EVIDENCE_LIMIT].strip()
     return dataclasses.replace(event, origin=dataclasses.replace(event.origin, text=text))
+
+
+def _cell(message: str) -> str:
+    """What a wrapped line adds to its neighbour: of a table's row the text in it."""
+    row = _CELL.match(message)
+    return message.strip() if row is None else row["text"]
 
 
 def _is_short(record: Record) -> bool:

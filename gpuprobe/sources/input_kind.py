@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.line_shapes import (
     CODE_ROW,
+    LIST_KEY,
     LOG_LINE,
     MACHINE_OUTPUT,
     PROMPT,
@@ -32,9 +33,15 @@ _PATCH = regex(
     r"^(?:diff --git |@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@|From [0-9a-f]{40} |Index: \S+$)"
 )
 _RULE_FILE = regex(
-    r"^\s*(?:- alert:|expr:|- name: .*alert|kind: (?:PrometheusRule|ConfigMap|DaemonSet|AlertingRule)|- record:|groups:$|alerting:|- pattern:|- regex:|\s*\"?pattern\"?: |- match:)"
+    r"^\s*(?:- alert:|expr:|- name: .*alert|kind: (?:PrometheusRule|ConfigMap|DaemonSet|AlertingRule)|- record:|groups:$|alerting:|- pattern:|- regex:|- expression: |zabbix_export:$|\s*\"?pattern\"?: |- match:|\"(?:expr|panels|targets|legendFormat|datasource|fieldConfig)\"\s*:)"
 )
+"""Rules of alerts, and the dashboards that Grafana keeps as JSON."""
 _JSON_PAIR = regex(r"^\s*\"[\w .-]+\"\s*:\s")
+_GIVEN = regex(r"^\s*(?:- )?[\"']?(?:input|given|in|sample|stdin)[\"']?\s*:\s*\S")
+_EXPECTED = regex(
+    r"^\s*(?:- )?[\"']?(?:expect(?:ed|s)?|want(?:ed)?|expected_\w+|should_\w+)[\"']?\s*:"
+)
+"""A case of a test that is kept as data: what is given, and what has to come out."""
 _HEADING = regex(r"^#{1,6} [A-Z\d\[\"`'*(]|^(?:={4,}|-{4,}|~{4,})$")
 _DOCUMENT = regex(
     r"^(?:\.TH |\.SH |\.\. (?:_\w|code|note|toctree|list-table)|title: |:toc:|= [A-Z]|## \[?v?\d+\.\d+|# Change ?log|[A-Z0-9_-]+\(\d\) {2,}\w)",
@@ -65,6 +72,16 @@ _COMMIT = regex(
     r"^[*|/\\ ]*(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{7,40} (?:\([^)]*\) )?[A-Za-z]"
 )
 """A line of `git log --oneline`."""
+_MENDED = regex(
+    r"(?:[-*•+–] )?(?:Fix(?:ed|es)?|Resolv(?:ed|es)|Address(?:ed|es)) (?:an?|the|some|several) (?:\w+ ){0,2}(?:bugs?|issues?|problems?|regressions?|race|crash(?:es)?|errors?)\b"
+)
+"""A line of release notes."""
+_XID_ROW = regex(r"[-*•+\W]*(?:Xid|XID|xid) ?#?(?P<code>\d{1,3}) ?(?:--?|[:–—=→]) ?[A-Za-z(]")
+"""A line of a list of codes that has no table: `Xid 79 - GPU has fallen off the bus`."""
+_SETTING = regex(
+    r"(?:options|blacklist|install|alias|softdep) [a-z]\w*|GRUB_[A-Z_]+=|\[(?:Unit|Service|Install|Timer)\]$|(?:Exec\w+|Environment|Restart\w*|WantedBy|After|Requires|Description|Type|User)="
+)
+"""A line of a file below /etc: modprobe.d, GRUB, a unit of systemd."""
 _CODE_LIST = regex(r"^\W*(?:xid|code|error code)\W*[,;|\t]\s*\w+", re.IGNORECASE)
 
 
@@ -92,11 +109,18 @@ def is_program_text(head_lines: Sequence[str]) -> bool:
         return False
     if sum(bool(_RULE_FILE.match(line)) for line in lines) >= 2:
         return True
+    if any(map(_GIVEN.match, lines)) and any(map(_EXPECTED.match, lines)):
+        return True
     if len(lines) >= 2 and all(_COMMIT.match(line) for line in lines):
         return True
     if _CODE_LIST.match(lines[0]) and sum(bool(CODE_ROW.match(line)) for line in lines) >= 2:
         return True
-    return _is_source(lines) or _is_document(lines)
+    return (
+        _is_source(lines)
+        or _is_document(lines)
+        or _is_configuration(lines)
+        or (not logged and _is_list_of_facts(lines))
+    )
 
 
 def _commented(lines: Sequence[str]) -> list[bool]:
@@ -130,7 +154,8 @@ def _is_source(lines: Sequence[str]) -> bool:
     sure = sum(bool(_SURE_SOURCE.match(line)) for line in code)
     if comments[0] and sure >= 1:
         return True
-    if not sure and sum(bool(_JSON_PAIR.match(line)) for line in code) * 3 >= len(code):
+    json_pairs = sum(bool(_JSON_PAIR.match(line)) for line in code)
+    if not sure and (json_pairs * 3 >= len(code) or any(map(LIST_KEY.match, code))):
         return False  # JSON that a tool printed over several lines
     strong = sum(bool(re.search(r"[(){};]|^\s*(?:#\w|import|from|//)", line)) for line in shaped)
     return (strong >= 3 and len(shaped) * 2 >= len(code)) or (
@@ -152,6 +177,26 @@ def _is_document(lines: Sequence[str]) -> bool:
     if marks and (sentences or headings or marks > 1):
         return True
     return headings >= 1 and (rows >= 2 or (headings >= 2 and sentences * 4 >= len(lines)))
+
+
+def _is_configuration(lines: Sequence[str]) -> bool:
+    """Settings and comments, whatever the comments say."""
+    texts = [line.strip() for line in lines]
+    settings = sum(bool(_SETTING.match(text)) for text in texts)
+    return settings >= 2 and settings + sum(text.startswith("#") for text in texts) == len(texts)
+
+
+def _is_list_of_facts(lines: Sequence[str]) -> bool:
+    """Release notes, or what each Xid means, and nobody who says what happened to him."""
+    # "What do the numbers in my log mean?" heads a list and tells nothing.
+    text = "\n".join(line for line in lines if not line.endswith("?"))
+    if _REPORTER.search(text) or _HAPPENED.search(text):
+        return False
+    texts = [line.strip() for line in lines]
+    mended = sum(bool(_MENDED.match(text)) for text in texts)
+    rows = [row for text in texts if (row := _XID_ROW.match(text))]
+    explained = len({row["code"] for row in rows}) >= 4 and len(rows) * 2 >= len(texts)
+    return explained or (mended >= 2 and mended * 2 >= len(texts))
 
 
 def _is_sentence(line: str) -> bool:

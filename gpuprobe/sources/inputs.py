@@ -14,14 +14,15 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gpuprobe.errors import InputUnreadableError
-from gpuprobe.recording.held import is_held
+from gpuprobe.recording.written_here import is_written_here
 from gpuprobe.sources import journal_file
 from gpuprobe.sources.archives import BOMBS_LIMIT, ZIP_MAGIC, Member, read_tar, read_zip
 from gpuprobe.sources.folders import refused, walk
 from gpuprobe.sources.lines import strip_controls
 from gpuprobe.sources.magic import HEAD, Kind, identify
+from gpuprobe.sources.own_output import BESIDE_REPORT, unpacked_beside
 from gpuprobe.sources.raw_input import Input, RawInput, RecordingInput, UnreadableInput
-from gpuprobe.sources.unpack import BLOCK, Blocks, Budget, compression_of, decompress, peek
+from gpuprobe.sources.unpack import BLOCK, Blocks, Budget, Notes, compression_of, decompress, peek
 
 __all__ = ["Input", "RawInput", "RecordingInput", "UnreadableInput", "open_inputs"]
 
@@ -93,11 +94,12 @@ def _named(path: str) -> Iterator[Input]:
         yield refused(path, error)
         return
     if stat.S_ISDIR(mode):
+        shown_again = unpacked_beside()
         for found in walk(path):
-            if isinstance(found, str):
-                yield from _file(found, follow=False)
-            else:
+            if isinstance(found, UnreadableInput):
                 yield found
+            elif not shown_again(found):
+                yield from map(_looked_up, _file(found, follow=False))
     elif stat.S_ISFIFO(mode) and _is_descriptor(path):
         # `gpuprobe diagnose <(ssh host dmesg)`: a pipe that somebody is writing to.
         with open(path, "rb") as stream:  # noqa: PTH123 - a descriptor, not a file
@@ -105,6 +107,12 @@ def _named(path: str) -> Iterator[Input]:
             yield from _expand(path, path, budget.count(_blocks(stream, None)), budget, 0)
     else:
         yield from _file(path)
+
+
+def _looked_up(found: Input) -> Input:
+    if isinstance(found, RawInput):
+        found.looked_up = True
+    return found
 
 
 def _is_descriptor(path: str) -> bool:
@@ -121,9 +129,6 @@ def _open_file(path: str, follow: bool = True) -> BinaryIO:
 _READ = {Kind.TEXT: None, Kind.REPORT: "report"}
 """Kinds that are read as text, and the format that their first bytes settle."""
 
-_BESIDE_REPORT = ("report.", "manifest.json", "plots/", "evidence/", "telemetry/")
-"""Members of a report's ZIP behind its `report.json`."""
-
 _SPECIAL = (
     (stat.S_ISFIFO, "a FIFO", "Write what comes out of it to a file, or pipe it in with -."),
     (stat.S_ISSOCK, "a socket", ""),
@@ -136,7 +141,7 @@ def _file(path: str, follow: bool = True) -> Iterator[Input]:
     name = Path(path).name
     if name.endswith((".gpuprobe-wal", ".gpuprobe-shm")):
         return
-    if is_held(Path(path)):
+    if is_written_here(Path(path)):
         # To open and close it here would take its writer's locks away.
         yield RecordingInput(path, Path(path))
         return
@@ -239,7 +244,7 @@ def _expand(
     size: int | None = None,
 ) -> Iterator[Input]:
     """What a stream turns out to be: text, or something with more inputs in it."""
-    notes: list[str] = []
+    notes = Notes()
     compressed = False
     while True:
         try:
@@ -259,7 +264,8 @@ def _expand(
     kind = identify(head, name)
     if kind in _READ:
         if compressed and not head and notes:
-            yield UnreadableInput(path, notes[0], "Copy or download the file again.")
+            hint = "Copy or download the file again."
+            yield UnreadableInput(path, notes[0], hint, in_part=notes.in_part)
             return
         opener = reopen or _once(blocks, path)
         raw = RawInput(path, name, opener, size=size, compressed=compressed, format=_READ[kind])
@@ -277,17 +283,23 @@ def _expand(
             if head.startswith(ZIP_MAGIC)
             else read_tar(blocks, notes, budget)
         )
-        yield from _members(path, members, notes, budget, depth + 1)
+        may_be_report = head.startswith(ZIP_MAGIC)
+        yield from _members(path, members, notes, budget, depth + 1, may_be_report)
     else:
-        yield UnreadableInput(path, kind.reason, kind.hint, expected=kind.expected)
+        yield UnreadableInput(path, kind.reason, kind.hint, expected=kind.expected, own=kind.is_own)
 
 
 def _members(
-    path: str, members: Iterator[Member], notes: list[str], budget: Budget, depth: int
+    path: str,
+    members: Iterator[Member],
+    notes: Notes,
+    budget: Budget,
+    depth: int,
+    may_be_report: bool,
 ) -> Iterator[Input]:
     bombs = 0
     report = False
-    for member in members:
+    for number, member in enumerate(members):
         inner = f"{path}!{member.name}"
         if member.problem:
             hint = "Unpack it yourself and name the file." if "link" not in member.problem else ""
@@ -295,20 +307,25 @@ def _members(
             continue
         size = member.size
         name = member.name.rpartition("/")[2]
-        if report and member.name.startswith(_BESIDE_REPORT):
+        if report and member.name.startswith(BESIDE_REPORT):
             # It shows the same once more, for people.
             continue
         own = Budget()
         for found in _expand(inner, name, own.count(member.blocks), own, depth, size=size):
-            report = report or (isinstance(found, RawInput) and found.format == "report")
-            yield found
+            is_report = isinstance(found, RawInput) and found.format == "report"
+            if may_be_report and number == 0 and is_report:
+                report = True
+                yield found
+            else:
+                yield _looked_up(found)
         budget.given += own.given
         bombs += own.spent
         if bombs > BOMBS_LIMIT or not budget.allows(0):
             notes.append("too many members expand too much; the others were left out")
             break
     for note in dict.fromkeys(notes):
-        yield UnreadableInput(path, note, "Copy or download the archive again if it is not whole.")
+        hint = "Copy or download the archive again if it is not whole."
+        yield UnreadableInput(path, note, hint, in_part=notes.in_part)
 
 
 def _too_deep(path: str) -> UnreadableInput:

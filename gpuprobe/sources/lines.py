@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from operator import methodcaller
 
+from gpuprobe.lazy_regex import regex
+
 PIECE_LIMIT = 65_536
 """Longest text given out at once, in characters; a longer line comes in several pieces."""
 
@@ -35,7 +37,7 @@ _ENDS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
 _ASCII_ENDS = (b"\x0b", b"\x0c", b"\x1c", b"\x1d", b"\x1e")
 _WIDE_ENDS = (b"\xe2\x80\xa8", b"\xe2\x80\xa9")
 
-_ESCAPES = re.compile(
+_ESCAPES = regex(
     r"""
     (?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]                     # CSI: colours, cursor moves
     | (?:\x1b\]|\x9d)[^\x07\x1b\x9c]{0,2048}(?:\x07|\x1b\\|\x9c)?  # OSC: titles, links
@@ -48,7 +50,7 @@ _ESCAPES = re.compile(
 )
 # NUL and the other controls but tab, the byte order mark, and the marks that turn the writing
 # direction (a log line could be made to read differently from what it says).
-_CONTROLS = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\ufeff\u202a-\u202e\u2066-\u2069]")
+_CONTROLS = regex("[\x00-\x08\x0a-\x1f\x7f-\x9f\ufeff\u202a-\u202e\u2066-\u2069]")
 
 # Line ends do not reach `strip_controls`.
 _CONTROLS_IN_BLOCK = re.compile(

@@ -6,7 +6,15 @@ import re
 from collections.abc import Sequence
 
 from gpuprobe.lazy_regex import regex
-from gpuprobe.sources.line_shapes import LOG_LINE, MACHINE_OUTPUT, PROMPT, REACH, RUNS, TOKEN
+from gpuprobe.sources.line_shapes import (
+    LIST_KEY,
+    LOG_LINE,
+    MACHINE_OUTPUT,
+    PROMPT,
+    REACH,
+    RUNS,
+    TOKEN,
+)
 
 _HUNK = regex(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@|diff --git |\+\+\+ b/")
 _BODY_STARTS = regex(
@@ -23,10 +31,12 @@ _EXAMPLE = regex(
     r"(?:(?:For|An?|The|Typical|Common) )?(?:[Ee]xamples?|[Ss]ample|[Tt]ypical)\b[^.?!]{0,80}:\W*$|(?:It|This|They|These|A line|The line|The message)\b[^.?!]{0,60}\b(?:looks? like|reads?|prints?)\b[^.?!]{0,30}:\W*$"
     r"|(?:When(?:ever)?|If|Look|Search|Check|Watch|Grep|You(?:'ll| may| will| might| can| should))\b[^.?!]{0,60}\b(?:such as|like(?: this| these)?)\W*$"
     r"|[Tt]ypical\b[^.?!:]{0,60}$|.*\w::$|.*\b(?:a line such as|similar to the following)\W*$"
+    r"|(?i:.*\b(?:look|search|watch|check|grep)(?:p?ing)? (?:out )?for\b[^.?!]{0,60}\b(?:like|such as|similar to)(?: this| these| that)?\W*$|.*\bwhat to (?:look|search|watch) (?:out )?for\W*$)"
     r"|.*\byou(?:'ll|’ll| would| will| may| might| should)(?: \w+){0,2} (?:see|find|get|notice)\b[^.?!]*:\W*$"
     r"|.*\b(?:zum Beispiel|z\. ?B\.|[Bb]eispiel\w*|par exemple|[Ee]xemple|por ejemplo|[Ee]jemplo|por exemplo|[Ee]xemplo|per esempio|[Ee]sempio|[Нн]апример|[Пп]ример\w{0,2})[^.?!]{0,60}:\W*$"
     r"|.*(?:示例|例如|比如|样例|例えば|예시|예를 들)[^。？！]{0,20}[:：]\W*$"
 )
+_ECHO = regex(r"\b(?:echo|printf) (?:-\w+ )?(?P<quote>[\"']).+(?P=quote)\s*\|\s*(?:sudo )?tee\b")
 _OWN = regex(
     r"\b(?:I|[Mm]y|[Ww]e|[Oo]urs?|me|us|today|yesterday|ich|mir|[Mm]eine?[mnrs]?|wir|[Uu]nsere?[mnrs]?|gestern|heute|j'|mon|ma|mes|notre|hier|mis?|nuestr[oa]s?|ayer|meu|minha|ontem|mio|mia)\b"
     r"|(?i:\b(?:у меня|мо(?:й|я|и|его|ей|ём|ем)|наш\w*|вчера|сегодня)\b)|我|今天|昨天|昨晚|私|うち|내|우리"
@@ -35,9 +45,14 @@ _OWN = regex(
 _PROMPT_OPENS = regex(r"\bprompt[\"']?\s*[:=]\s*(?P<quote>[\"'])(?P<rest>.*)$")
 _QUOTE_CLOSES = regex(r"[\"'](?:[,)}]|\s*$)")
 _TAG = regex(r"<[^<>]{1,80}>")
-_LIST_KEY = regex(
-    r"^\s*\"(?:[\w -]+\.)?(?:\w+_lines|lines|stdout|stderr|output|logs?|messages|dmesg|journal)\"\s*:\s*\[\s*$"
+_LITERAL_OPENS = regex(
+    r"(?:^\s*[A-Za-z_][\w.]*(?:: ?\w+)? ?:?= ?|\breturn |\w\()[rbfRBF]{0,2}(?P<quote>\"{3}|'{3}|`(?!`))(?P<rest>.*)$"
 )
+_LITERAL_CLOSES = regex(r"^[^\"'`]*(?:\"{3}|'{3}|`)[),;.\w]*\s*$")
+_TEST_STARTS = regex(
+    r"=== (?:RUN|CONT|NAME)\s+Test\w|-{3,} Captured (?:stdout|stderr|log) (?:call|setup|teardown) -{3,}"
+)
+_TEST_ENDS = regex(r"--- (?:PASS|FAIL|SKIP): |(?:PASS|FAIL|ok)(?:\s|$)|={5,}")
 _LIST_ITEM = regex(r"^\s*\".*\",?\s*$")
 
 
@@ -62,9 +77,10 @@ def only_quotes(before: Sequence[str], *, framed: bool) -> bool:
         before: The lines before it, nearest first, as they stand.
         framed: It has a log's prefix.
     """
-    if in_patch(before) or in_fence_of_code(before) or in_command(before) or in_prompt(before):
+    quoting = (in_patch, in_fence_of_code, in_command, in_prompt, in_test, in_literal)
+    if any(quotes(before) for quotes in quoting):
         return True
-    return not framed and shown_as_example(before)
+    return not framed and (shown_as_example(before) or in_echo(before))
 
 
 def in_patch(before: Sequence[str]) -> bool:
@@ -103,6 +119,15 @@ def shown_as_example(before: Sequence[str]) -> bool:
     return False
 
 
+def in_echo(before: Sequence[str]) -> bool:
+    """True if the command right above prints a line of its own: `echo "..." | sudo tee /dev/kmsg`.
+
+    Args:
+        before: The lines before it, nearest first, as they stand.
+    """
+    return bool(before) and _ECHO.search(before[0][:REACH]) is not None
+
+
 def in_printed_list(before: Sequence[str]) -> bool:
     """True if a string stands in a JSON list that a tool printed: Ansible's `"stdout_lines": [`.
 
@@ -110,10 +135,38 @@ def in_printed_list(before: Sequence[str]) -> bool:
         before: The lines before it, nearest first, as they stand.
     """
     for line in before:
-        if _LIST_KEY.match(line):
+        if LIST_KEY.match(line):
             return True
         if not _LIST_ITEM.match(line):
             return False
+    return False
+
+
+def in_literal(before: Sequence[str]) -> bool:
+    """True if a line stands in a string over several lines, as tests of programs hold samples.
+
+    Args:
+        before: The lines before it, nearest first, as they stand.
+    """
+    for line in before:
+        if opens := _LITERAL_OPENS.search(line[:REACH]):
+            return opens["quote"] not in opens["rest"]
+        if _LITERAL_CLOSES.match(line):
+            return False
+    return False
+
+
+def in_test(before: Sequence[str]) -> bool:
+    """True if a line stands in what a program printed while Go or pytest tested it.
+
+    Args:
+        before: The lines before it, nearest first, as they stand.
+    """
+    for line in before:
+        if _TEST_ENDS.match(line):
+            return False
+        if _TEST_STARTS.match(line):
+            return True
     return False
 
 

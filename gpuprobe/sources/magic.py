@@ -6,6 +6,7 @@ import re
 from enum import Enum
 
 from gpuprobe.sources.archives import ZIP_MAGIC, is_tar
+from gpuprobe.sources.own_output import PAGE_MARK, is_verdict
 
 HEAD = 4096
 """Bytes looked at."""
@@ -35,6 +36,12 @@ class Kind(Enum):
         "Give the .json or the .zip of it: those can be judged again.",
         True,
     )
+    VERDICT = (
+        "verdict",
+        "what gpuprobe said of other files",
+        "Give the logs that it was made from.",
+        True,
+    )
     DATABASE = ("database", "not text: an SQLite database", "", True)
     IMAGE = ("image", "not text: an image", "Copy the text instead of a picture of it.", True)
     PROGRAM = ("program", "not text: a program or library", "", True)
@@ -48,6 +55,11 @@ class Kind(Enum):
     DOCUMENT = ("document", "not text: a document", "Save it as plain text.", True)
     CAPTURE = ("capture", "not text: a network capture or media file", "", True)
     BINARY = ("binary", "not text", "", True)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether gpuprobe wrote it, and it holds nothing that could be judged again."""
+        return self in (Kind.PAGE, Kind.VERDICT)
 
     def __init__(self, label: str, reason: str, hint: str, expected: bool) -> None:
         self.label = label
@@ -83,8 +95,6 @@ _MAGICS: tuple[tuple[bytes, Kind], ...] = (
     (b"\x1aE\xdf\xa3", Kind.CAPTURE),
 )
 _REPORT = re.compile(rb"\s{0,8}\{\s{0,8}\"schema\"\s{0,8}:\s{0,8}\"gpuprobe\.report/")
-PAGE_MARK = b"<!-- gpuprobe report"
-"""What stands near the top of a report that is made for people."""
 
 # Controls that texts have: back space, tab, line ends, form feed, escape.
 _FINE = bytes({7, 8, 9, 10, 11, 12, 13, 27})
@@ -112,6 +122,8 @@ def identify(head: bytes, name: str = "") -> Kind:
         return Kind.REPORT
     if PAGE_MARK in head[:400]:
         return Kind.PAGE
+    if is_verdict(head):
+        return Kind.VERDICT
     return Kind.TEXT if _is_text(head) else Kind.BINARY
 
 

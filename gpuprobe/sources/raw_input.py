@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gpuprobe.errors import InputUnreadableError
-from gpuprobe.sources.unpack import BLOCK, Blocks, BlockStream
+from gpuprobe.sources.unpack import BLOCK, Blocks, BlockStream, Notes
 from gpuprobe.values import Value
 
 
@@ -27,6 +27,7 @@ class RawInput:
         compressed: True when `size` is that of the compressed file.
         format: A framing's name where the source settles it, else None.
         notes: What went wrong while it was read; filled by reading.
+        looked_up: True where nobody named it: it lay in a folder or an archive that was named.
     """
 
     path: str
@@ -35,7 +36,8 @@ class RawInput:
     size: int | None = None
     compressed: bool = False
     format: str | None = None
-    notes: list[str] = field(default_factory=list)
+    notes: Notes = field(default_factory=Notes)
+    looked_up: bool = False
 
     def blocks(self) -> Blocks:
         """The bytes in blocks of at most `BLOCK`, to be read to the end or closed.
@@ -63,12 +65,16 @@ class UnreadableInput(Value):
         reason: Why, in a few words.
         hint: What to try next, or an empty string.
         expected: True when nobody would look for a log there: an image, a program, a link.
+        own: True when gpuprobe wrote it, so that its words are no evidence.
+        in_part: True when some of it was read and the rest could not be.
     """
 
     path: str
     reason: str
     hint: str = ""
     expected: bool = False
+    own: bool = False
+    in_part: bool = False
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gpuprobe.clock import Stamp
@@ -122,6 +122,15 @@ class Window:
         """Up to `lines` records after this one, nearest first."""
         lines = min(lines, self.REACH)
         return self.records[self.index + 1 : self.index + 1 + lines]
+
+    def at(self, index: int) -> Window:
+        """The same stretch with another of its records looked at, for tables read by their header.
+
+        Args:
+            index: Which of `records`, at most `REACH` away.
+        """
+        message = self.records[index].message
+        return replace(self, index=index, text=message)
 
     def base(self, device: str | PciAddress | None = None) -> dict[str, Any]:
         """The keyword arguments that every `Event` takes, filled from this record.

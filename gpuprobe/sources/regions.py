@@ -43,8 +43,8 @@ _Block = tuple[bytes, bool]
 """Bytes, and True if they are whole lines."""
 
 
-class Known(Protocol):
-    """What can be counted without being read; see `repeats.Repeats`."""
+class CountedUnread(Protocol):
+    """Lines that are counted without being read; see `repeats.Repeats`."""
 
     marks: tuple[bytes, ...]
     mark_line: int | None
@@ -77,7 +77,12 @@ class Regions:
     """
 
     def __init__(
-        self, blocks: Iterable[bytes], matcher: Matcher, known: Known, *, objects: bool = False
+        self,
+        blocks: Iterable[bytes],
+        matcher: Matcher,
+        known: CountedUnread,
+        *,
+        objects: bool = False,
     ) -> None:
         """Take the input's blocks.
 

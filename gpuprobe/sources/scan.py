@@ -9,7 +9,7 @@ from gpuprobe.options import Progress
 from gpuprobe.sources.lines import SNIFFED, Lines, shorten_nuls, sniff_encoding
 from gpuprobe.sources.needles import SHORT_BYTES, LazyMatcher
 from gpuprobe.sources.raw_input import RawInput
-from gpuprobe.sources.regions import Known, Piece, Regions
+from gpuprobe.sources.regions import CountedUnread, Piece, Regions
 
 HEAD_LINES = 200
 """Lines at an input's start that are always read, to name its format."""
@@ -60,7 +60,7 @@ class Scan:
             yield block
 
     def runs(
-        self, known: Known | None = None, *, whole: bool = False, objects: bool = False
+        self, known: CountedUnread | None = None, *, whole: bool = False, objects: bool = False
     ) -> Iterator[Iterable[Numbered]]:
         """Runs of consecutive lines, each to be read to its end before the next.
 

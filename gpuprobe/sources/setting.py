@@ -30,7 +30,8 @@ _SEARCHES = regex(
     r"\b(?:z|e|f|rip)?grep\b|\brg\b \S|\bawk\b|\bsed -|\bproctitle=|--grep|journalctl \S"
     r"|\b(?:[Mm]onitor(?:ing|s)?|[Ww]atch(?:ing|es)?|[Cc]heck(?:ing|s)?|[Ll]ook(?:ing|s)?|[Ss]earch(?:ing|es)?|[Ss]cann?(?:ing|s)?|[Ll]isten(?:ing|s)?|[Tt]rigger(?:s|ed)?|[Ff]ilter(?:ing|s)?) (?:\S+ ){0,4}?(?:for|on)\b"
     r"|\b(?:[Pp]atterns?|[Rr]egexp?s?|[Mm]atcher|[Rr]ules?|[Aa]lert(?:s|name)?|expr|keywords?|needles?|filters?|query|signatures?)\b[\"']?\s*(?:\([^)]*\))?\s*(?:[:=~]|for\b|\"|')"
-    r"|\|[=~] ?[\"`]|\blogger (?:-\S+ (?:\S+ )?)*[\"']|\becho (?:-\w+ )?[\"']|_test\.\w{1,4}:\d+: [^\"'`\n]*[\"'`]"
+    r"|\|[=~] ?[\"`]|\blogger (?:-\S+ (?:\S+ )?)*[\"']|\becho (?:-\w+ )?[\"']|\bcurl\b.{0,300} (?:-d|--data(?:-\w+)?|--json)[ =]|\bI?LIKE '|_test\.\w{1,4}:\d+: "
+    r"|^(?:TASK|PLAY|HANDLER|RUNNING HANDLER) \["
     r"|\.py::\w+\[|^E +(?:\+|assert\b|AssertionError)"
 )
 """Somebody searches for the words, or configures a search."""
@@ -49,8 +50,9 @@ _STATEMENT = regex(
 _COMMENT = regex(r"(?:^|\s)(?://|/\*|<!--)\s?|^\s*(?:#|;|--)\s+(?!\w+@)")
 _COMMAND = regex(
     r"(?:sudo|nvidia-smi|modprobe|rmmod|insmod|setpci|lspci|dmesg|journalctl|echo|cat|systemctl|reboot|uname)\b"
+    r"|(?:SIG[A-Z]+|EXCEPTION_[A-Z_]+) \(0x[0-9a-fA-F]+\) at pc"
 )
-"""What stands behind root's prompt `#`, which is no comment then."""
+"""What stands behind root's prompt `#`, or in Java's report of a crash: no comment then."""
 _WRITES = regex(r"\s*#\s+(?:echo|printf)\b[^\n#]{0,60}(?:>|\| ?tee )")
 """Root writes to a file at that prompt."""
 _LITERAL_ITEM = regex(r"^\s*[\[({]?\s*(?:[rbfu]?[\"'])")
@@ -85,6 +87,10 @@ _LOG_KEYS = frozenset(
 _DATE_CELL = regex(r"\d{1,4}[/-]\w{2,3}[/-]\d{2,4}|\b\d\d:\d\d:\d\d|\b[A-Z][a-z]{2}-\d\d-\d{4}")
 _LABELLED = regex(r"^\s*\"[^\"]{1,400}\",\s*[A-Za-z][\w -]{0,30}$")
 """A text and its label, as collections of examples hold them."""
+_QUERIED = regex(r"^\s*\d{1,3}, .*\b[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7], ")
+"""A row of `nvidia-smi --query-gpu`: what it says begins with a number as rows of codes do."""
+_OPTION = regex(r"^\s*(?:-\w,? )?--[a-z][\w-]*(?:[ =](?:[A-Z_<\[{]\S*))?(?: {2,}|\t)")
+"""An option and what it does, as `--help` prints them."""
 _MARKUP = regex(r"<(?:td|th|tr|li|dt|dd|code|option)\b[^>]*>", re.IGNORECASE)
 
 # --- People's sentences ----------------------------------------------------------------------
@@ -191,12 +197,15 @@ def _is_code(record: Record, head: str, words: str, tail: str, *, printed_list: 
         return True
     if USER_TEXT.search(head):
         return True
+    if not record.framed and _OPTION.match(RUNS.sub("  ", record.raw[:REACH])):
+        return True
     searches = _SEARCHES.search(head) and not _FIRED.search(head)
     if searches or _in_row_of_codes(record, head) or _MARKUP.search(head[-40:]):
         return True
-    if re.match(
+    if "[Errno " not in head[-_NEAR:] + words and re.match(
         r"[\"'`]?\s*(?:in (?:line|text|log|s|msg|message|data|out\w*|str\(\w+\))\b|=> |-> )", tail
     ):
+        # Python's own "[Errno 2] ...: 'a' -> 'b'" names the two files of a rename.
         return True
     return _in_literal(record, head, words, tail, printed_list=printed_list)
 
@@ -206,6 +215,8 @@ def _in_row_of_codes(record: Record, head: str) -> bool:
     if record.framed:
         return False
     for line in (RUNS.sub(" ", record.raw[:REACH]), RUNS.sub(" ", record.message[:REACH])):
+        if _QUERIED.match(line):
+            continue
         if _LABELLED.match(line) and not _DATE_CELL.search(line):
             return True
         row = CODE_ROW.match(line)
@@ -245,13 +256,18 @@ def _in_literal(record: Record, head: str, words: str, tail: str, *, printed_lis
 
 
 def _is_command(head: str, words: str) -> bool:
-    """True if root typed the words at a prompt."""
+    """True if root typed the words at a prompt, or Java reports them behind its `#`."""
     return bool(_COMMAND.match(words.lstrip()) or _WRITES.match(head + words))
 
 
 def _is_title(record: Record, head: str) -> bool:
     """True in the first line of a text that is no program, `# GPU falls off the bus`."""
-    return record.line == 1 and not record.framed and head.startswith("# ")
+    return (
+        record.line == 1
+        and not record.framed
+        and head.startswith("# ")
+        and not head.startswith("# /")  # the name of a file, as its first line has it
+    )
 
 
 def _is_json_pair(opened: str, rest: str) -> bool:

@@ -19,9 +19,6 @@ from gpuprobe.values import Value
 BLOCK = 1 << 20
 """Bytes given out at once, at most."""
 
-IN_PART = "what is there was read"
-"""Ends the note of an input of which something is missing."""
-
 RATIO_LIMIT = 500
 """Output bytes a byte of the input may become, once `RATIO_FREE` bytes have come out."""
 RATIO_FREE = 256 << 20
@@ -106,6 +103,21 @@ class BlockStream(io.RawIOBase):
             if closer is not None:
                 closer()
         super().close()
+
+
+class Notes(list[str]):
+    """What a reader should know of how an input was read, a text each.
+
+    Attributes:
+        in_part: Something of the input is missing, so that it cannot show that nothing failed.
+    """
+
+    in_part = False
+
+    def missing(self, why: str) -> None:
+        """Note that the rest of some data could not be read."""
+        self.append(f"{why}; what is there was read")
+        self.in_part = True
 
 
 def peek(blocks: Blocks, size: int) -> tuple[bytes, Blocks]:
@@ -274,9 +286,7 @@ def compression_of(head: bytes) -> Compression | None:
     return None
 
 
-def decompress(
-    blocks: Blocks, compression: Compression, notes: list[str], budget: Budget
-) -> Blocks:
+def decompress(blocks: Blocks, compression: Compression, notes: Notes, budget: Budget) -> Blocks:
     """The decompressed blocks, over all members that follow one another.
 
     Args:
@@ -308,7 +318,7 @@ def decompress(
                 data = next(blocks, b"")
                 if not data:
                     if not started:
-                        notes.append(f"the {compression.name} data is cut off; {IN_PART}")
+                        notes.missing(f"the {compression.name} data is cut off")
                     return
             else:
                 data = b""
@@ -322,7 +332,7 @@ def decompress(
     except errors() as error:
         if isinstance(error, DamagedError) and error.output:
             yield error.output
-        notes.append(f"the {compression.name} data is damaged ({error}); {IN_PART}")
+        notes.missing(f"the {compression.name} data is damaged ({error})")
     finally:
         closer = getattr(blocks, "close", None)
         if closer is not None:

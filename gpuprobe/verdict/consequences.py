@@ -38,7 +38,7 @@ from gpuprobe.events import (
 )
 from gpuprobe.rules.base import Finding
 from gpuprobe.timeline import Timeline
-from gpuprobe.verdict.sequence import anchor_of, came_before
+from gpuprobe.verdict.sequence import anchor_of, came_before, is_over
 
 CONSEQUENCES = (
     AdapterInitFailed,
@@ -110,7 +110,7 @@ def add_consequences(timeline: Timeline, lead: Finding, others: Sequence[Finding
             lead.cite(Role.CONTEXT, [event], "a profiler can give 719 on a healthy GPU")
             continue
         anchor = anchor_of(timeline, lead, event)
-        if anchor is None:
+        if anchor is None or is_over(timeline, lead, event):
             continue
         before = timeline.precedes(event, anchor)
         if before and came_before(timeline, event, anchor):

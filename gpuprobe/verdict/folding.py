@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from gpuprobe.diagnosis import Kind, Role
 from gpuprobe.events import Event, ProbeStalled
 from gpuprobe.rules.base import Cited, Finding
+from gpuprobe.rules.cannot_tell import finding_of
 from gpuprobe.timeline import Timeline
 from gpuprobe.verdict.consequences import LEAD_UP, meaning_of
-from gpuprobe.verdict.sequence import anchor_of, came_before
+from gpuprobe.verdict.sequence import anchor_of, came_before, is_over
 
 _PROGRAM_ENDS = frozenset({Kind.PROCESS_CRASH, Kind.COLLECTIVE_TIMEOUT, Kind.CANNOT_TELL})
 """How programs end that lost what they worked with."""
@@ -24,19 +26,6 @@ _HANGS_CALLS = frozenset(
     {Kind.DEVICE_LEFT_BUS, Kind.GPU_FIRMWARE_HANG, Kind.GPU_HANG, Kind.DRIVER_UNUSABLE}
 )
 """Faults that make calls into the driver hang."""
-
-_PASSING = frozenset(
-    {
-        Kind.APPLICATION_FAULT,
-        Kind.GPU_OUT_OF_MEMORY,
-        Kind.HOST_OUT_OF_MEMORY,
-        Kind.JIT_CACHE_CORRUPT,
-    }
-)
-"""Faults that are over with the program they ended: they explain nothing much later."""
-
-PASSING_S = 600.0
-"""How long after such a fault its program and the others' may still be ending."""
 
 _EXPLAINS: dict[Kind, frozenset[Kind]] = {
     Kind.DEVICE_LEFT_BUS: _GPU_FAILS | _LEADS_TO_LOSS | {Kind.GPU_FIRMWARE_HANG, Kind.NVLINK_ERROR},
@@ -66,6 +55,7 @@ def fold(timeline: Timeline, ranked: Sequence[Finding]) -> list[Finding]:
         if not causes_of:
             kept.append(finding)
             continue
+        finding, of_later_runs = _parted(timeline, causes_of, finding)
         # A line that another finding quotes already is told there.
         cause = next((c for c in causes_of if finding.root in c.events()), causes_of[0])
         told = {id(event) for other in kept if other is not cause for event in other.events()}
@@ -75,7 +65,33 @@ def fold(timeline: Timeline, ranked: Sequence[Finding]) -> list[Finding]:
         if finding.device and finding.device != cause.device:
             cause.other_devices.add(finding.device)
         cause.tags |= {tag for tag in finding.tags if tag in ("prose", "corrected-errors")}
+        if of_later_runs is not None:
+            kept.append(of_later_runs)
     return kept
+
+
+def _parted(
+    timeline: Timeline, causes: Sequence[Finding], finding: Finding
+) -> tuple[Finding, Finding | None]:
+    """An open question without what no cause explains any more, and that as one of its own.
+
+    The failures of all runs are one question, and of that the first may be explained and a later
+    one not.
+    """
+    if finding.kind is not Kind.CANNOT_TELL:
+        return finding, None
+    failures = [cited for cited in finding.cited if cited.role is not Role.CONTEXT]
+    rest = [
+        cited
+        for cited in failures
+        if all(is_over(timeline, cause, cited.event) for cause in causes)
+    ]
+    if not rest:
+        return finding, None
+    later = {id(cited.event) for cited in rest}
+    explained = [cited for cited in finding.cited if id(cited.event) not in later]
+    question = finding_of(timeline, [(cited.event, cited.says) for cited in rest])
+    return replace(finding, cited=explained), question
 
 
 def _cite_folded(timeline: Timeline, cause: Finding, finding: Finding, cited: Cited) -> None:
@@ -125,7 +141,7 @@ def _explains(timeline: Timeline, cause: Finding, finding: Finding) -> bool:
     if cause.kind is Kind.DEVICE_LEFT_BUS:
         own = finding.kind in (Kind.GPU_FIRMWARE_HANG, Kind.GPU_HANG, Kind.APPLICATION_FAULT)
         return later and (same_device or not own)
-    if cause.kind in _PASSING and not _soon(timeline, cause, finding.root):
+    if is_over(timeline, cause, finding.root):
         return False
     if finding.kind is Kind.APPLICATION_FAULT:
         return later and same_device and _near(timeline, anchor, finding.root)
@@ -136,12 +152,6 @@ def _tells_all(cause: Finding, finding: Finding) -> bool:
     """Whether every line that an open question rests on is among the evidence of `cause`."""
     told = {id(event) for event in cause.events()}
     return all(id(event) in told for event in finding.events(Role.SUPPORT))
-
-
-def _soon(timeline: Timeline, cause: Finding, event: Event) -> bool:
-    """Whether an event came within `PASSING_S` of any line of the fault, or cannot be placed."""
-    gaps = [timeline.seconds_between(line, event) for line in cause.events()]
-    return any(gap is None or -PASSING_S <= gap <= PASSING_S for gap in gaps)
 
 
 def _near(timeline: Timeline, first: Event, second: Event) -> bool:

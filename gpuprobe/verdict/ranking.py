@@ -8,6 +8,7 @@ from gpuprobe.diagnosis import Certainty, Kind
 from gpuprobe.rules import RULES
 from gpuprobe.rules.base import Finding
 from gpuprobe.timeline import Timeline
+from gpuprobe.verdict.sequence import came_before
 
 _GRAVITY = {rule.kind: place for place, rule in enumerate(RULES)}
 
@@ -58,7 +59,7 @@ def rank(timeline: Timeline, findings: Sequence[Finding]) -> list[Finding]:
             heads = [
                 finding
                 for finding in rest
-                if not any(timeline.precedes(other.root, finding.root) for other in rest)
+                if not any(came_before(timeline, other.root, finding.root) for other in rest)
             ] or rest
             best = min(heads, key=weight)
             ranked.append(best)

@@ -249,11 +249,14 @@ def not_checked(timeline: Timeline, finding: Finding | None) -> Iterator[NotChec
     if not samples and driver_of(finding) is None:
         yield NotChecked(
             what="power, temperature and clocks before the failure",
-            why="no samples are among the inputs; sample beside the next run",
+            why=(
+                "no samples are among the inputs; sample beside the next run, with nvidia-smi "
+                "where gpuprobe is not installed"
+            ),
             how=(
-                "gpuprobe record   (where it is not installed: nvidia-smi --query-gpu=timestamp,"
-                "pci.bus_id,power.draw,power.limit,temperature.gpu,clocks_event_reasons.active "
-                "--format=csv -lms 200 > samples.csv)"
+                "gpuprobe record\n"
+                "nvidia-smi --query-gpu=timestamp,pci.bus_id,power.draw,power.limit,"
+                "temperature.gpu,clocks_event_reasons.active --format=csv -lms 200 > samples.csv"
             ),
         )
     asked = "config-alive" in finding.tags or any(
@@ -282,8 +285,11 @@ def not_checked(timeline: Timeline, finding: Finding | None) -> Iterator[NotChec
     if timeline.clocks is not None and _unjoined(timeline):
         yield NotChecked(
             what="the order of lines across the inputs",
-            why="their clocks could not be joined: a stamp without zone or year",
-            how="gpuprobe diagnose --timezone ZONE …   (--boot-time TIME for uptime stamps)",
+            why=(
+                "their clocks could not be joined: a stamp without zone or year, or one that "
+                "counts from boot"
+            ),
+            how="gpuprobe diagnose --timezone ZONE …\ngpuprobe diagnose --boot-time TIME …",
         )
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from gpuprobe.diagnosis import Role
+from collections.abc import Iterator
+from typing import Final
+
+from gpuprobe.diagnosis import Kind, Role
 from gpuprobe.events import (
     CollectiveFailed,
     CudaFailed,
@@ -12,6 +15,7 @@ from gpuprobe.events import (
     GpuLostReported,
     OtherFailed,
     ProcessCrashed,
+    SourceChanged,
     XidReported,
 )
 from gpuprobe.rules.base import LOST_XID, Finding
@@ -20,6 +24,18 @@ from gpuprobe.timeline import Timeline
 
 NOTICED_WITHIN_S = 30.0
 """How long after a program's error the driver may notice that the GPU is gone."""
+
+PASSING_S: Final = {
+    Kind.APPLICATION_FAULT: 600.0,
+    Kind.GPU_OUT_OF_MEMORY: 600.0,
+    Kind.HOST_OUT_OF_MEMORY: 600.0,
+    Kind.JIT_CACHE_CORRUPT: 600.0,
+    Kind.PROCESS_CRASH: 600.0,
+    # The watchdogs of the other ranks wait for up to half an hour.
+    Kind.COLLECTIVE_TIMEOUT: 1800.0,
+}
+"""Faults that are over with the program they ended, and how long after them, in seconds, it and
+others that waited for it may still be ending: they explain nothing much later."""
 
 PROGRAM_EVENTS = (CollectiveFailed, CudaFailed, EngineChanged, OtherFailed, ProcessCrashed)
 """What programs print, by a clock of their own or none."""
@@ -48,6 +64,45 @@ def came_before(timeline: Timeline, event: Event, root: Event) -> bool:
         isinstance(root, XidReported) and root.code == LOST_XID
     )
     return not (of_program and noticed and gap <= NOTICED_WITHIN_S)
+
+
+def is_over(timeline: Timeline, cause: Finding, event: Event) -> bool:
+    """Whether a fault that ended with its program was over when `event` came.
+
+    It is when too much time has passed, and when what the event tells of was started since. An
+    event that cannot be placed may still be of that program.
+    """
+    limit = PASSING_S.get(cause.kind)
+    if limit is None:
+        return False
+    gaps = (timeline.seconds_between(line, event) for line in cause.events())
+    if not any(gap is None or -limit <= gap <= limit for gap in gaps):
+        return True
+    lines = (cause.root, *cause.events(Role.PROOF))
+    return any(
+        all(_after(timeline, line, start) for line in lines) and _after(timeline, start, event)
+        for start in _starts(timeline, event.origin.input)
+    )
+
+
+def _after(timeline: Timeline, first: Event, second: Event) -> bool:
+    """Whether `second` surely came after `first`, be it within a moment."""
+    gap = timeline.seconds_between(first, second)
+    if gap is None or gap == 0:
+        same = first.origin.input == second.origin.input
+        return same and first.origin.order < second.origin.order
+    exact = max(event.stamp.resolution_s if event.stamp else 0.0 for event in (first, second))
+    return gap > 0 and (first.origin.input == second.origin.input or gap > exact)
+
+
+def _starts(timeline: Timeline, path: str) -> Iterator[Event]:
+    """Where a run begins in an input: an engine that starts, or the recorder of a run."""
+    for event in timeline.of(EngineChanged):
+        if event.origin.input == path and event.what in ("started", "restarted"):
+            yield event
+    recorder = (e for e in timeline.of(SourceChanged) if e.origin.input == path)
+    if (first := next(recorder, None)) is not None:
+        yield first
 
 
 def _is_programs(event: Event) -> bool:

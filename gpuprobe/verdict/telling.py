@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gpuprobe.diagnosis import Device, Evidence, Kind, Role, Verdict
+from gpuprobe.diagnosis import Cause, Device, Evidence, Kind, Role, Verdict
 from gpuprobe.events import (
     AerReported,
     CudaFailed,
@@ -18,7 +18,6 @@ from gpuprobe.timeline import Timeline
 from gpuprobe.verdict.next_steps import next_steps
 from gpuprobe.verdict.precursors import before_loss
 from gpuprobe.verdict.ruled_out import not_checked, ruled_out
-from gpuprobe.verdict.scorecard import scorecard
 
 _ORDER = (Role.PROOF, Role.SUPPORT, Role.PRECURSOR, Role.CONSEQUENCE, Role.CONTEXT)
 
@@ -46,9 +45,17 @@ def verdict_of(timeline: Timeline, finding: Finding, *, main: bool) -> Verdict:
             *([before.none_seen] if before.none_seen else []),
         ),
         not_checked=tuple(not_checked(timeline, finding)),
-        causes=scorecard(timeline, finding) if finding.kind is Kind.DEVICE_LEFT_BUS else (),
+        causes=_causes(timeline, finding),
         next_steps=next_steps(timeline, finding) if main else (),
     )
+
+
+def _causes(timeline: Timeline, finding: Finding) -> tuple[Cause, ...]:
+    if finding.kind is not Kind.DEVICE_LEFT_BUS:
+        return ()
+    from gpuprobe.verdict.scorecard import scorecard  # no other verdict waits for its catalogue
+
+    return scorecard(timeline, finding)
 
 
 def _evidence(timeline: Timeline, finding: Finding) -> Iterable[Evidence]:

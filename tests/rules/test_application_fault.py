@@ -25,6 +25,47 @@ def test_an_xid_of_the_program_confirms_it(line: str) -> None:
     assert "healthy" in verdict.summary
 
 
+ASKS = "[  512.000000] NVRM: Xid (PCI:0000:{}:00): 154, pid=8800, name=python3, GPU recovery action changed from 0x0 (None) to 0x{} ({})\n"
+
+
+@pytest.mark.parametrize(
+    ("value", "words", "asks", "command"),
+    [
+        (1, "GPU Reset Required", "a reset of this GPU", "sudo nvidia-smi -i 0000:1a:00.0 -r"),
+        (4, "Drain and Reset", "a reset of this GPU", "sudo nvidia-smi -i 0000:1a:00.0 -r"),
+        (1, "PF FLR", "a reset of this GPU", "sudo nvidia-smi -i 0000:1a:00.0 -r"),
+        (2, "Node Reboot Required", "a reboot", "sudo reboot"),
+        (7, "System Reboot", "a reboot", "sudo reboot"),
+    ],
+)
+def test_a_gpu_that_owes_a_reset_is_not_called_healthy(
+    value: int, words: str, asks: str, command: str
+) -> None:
+    """The program is at fault, and the driver asks for more than its end: that step is first."""
+    verdict = only(XID31 + ASKS.format("1a", value, words))
+
+    assert (verdict.kind, verdict.certainty) == (KIND, Certainty.CONFIRMED)
+    assert "healthy" not in verdict.summary
+    assert verdict.summary.endswith(f"; the driver asks for {asks} (Xid 154).")
+    assert verdict.next_steps[0].command == command
+
+
+@pytest.mark.parametrize(
+    "asks",
+    [
+        ASKS.format("1a", 0, "None"),
+        ASKS.format("1a", 3, "Drain P2P"),
+        ASKS.format("1b", 1, "GPU Reset Required"),
+        ASKS.format("1a", 1, "GPU Reset Required") + ASKS.format("1a", 0, "None"),
+        "[    0.000000] Linux version 6.12.0 (a@b)\n" + ASKS.format("1a", 1, "GPU Reset Required"),
+    ],
+    ids=["nothing", "traffic only", "another GPU", "taken back", "another boot"],
+)
+def test_a_gpu_that_owes_nothing_is_healthy(asks: str) -> None:
+    """Xid 154 with nothing to do for this GPU in this boot."""
+    assert "is healthy" in findings(KIND, XID31 + asks)[0].summary
+
+
 def test_xid_43_alone_is_likely_and_with_the_program_s_error_confirmed() -> None:
     """The driver ended a channel; the program's own words make it a proof."""
     alone = only(XID43)

@@ -150,3 +150,39 @@ def test_what_a_loss_quotes_already_is_no_open_question_beside_it() -> None:
     )
 
     assert kinds(text) == [Kind.DEVICE_LEFT_BUS]
+
+
+def test_an_x_driver_that_waits_cannot_be_told() -> None:
+    """A GPU that hangs and one that is gone make it wait alike."""
+    verdict = only(
+        "[   811.301] (WW) NVIDIA: Wait for channel idle timed out.\n"
+        "[   840.011] (EE) NVIDIA(0): Failed to recover from error!\n"
+    )
+
+    assert verdict.kind is KIND
+    assert "waits for the GPU" in verdict.summary
+
+
+def test_an_error_of_a_device_in_a_guest_cannot_be_told_unless_it_is_a_gpu() -> None:
+    """QEMU names an address alone; a line that knows the GPU there makes it link trouble."""
+    said = "pve QEMU[411]: kvm: vfio_err_notifier_handler(0000:c1:00.0) Unrecoverable error detected. Please collect any data possible and then kill the guest\n"
+    gpu = (
+        "c1:00.0 VGA compatible controller: NVIDIA Corporation AD102 [GeForce RTX 4090] (rev a1)\n"
+    )
+
+    assert kinds(said) == [KIND]
+    assert kinds(gpu + said) == [Kind.PCIE_LINK_ERRORS]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "A PCIe replay event has violated policy manager values.",
+        "Detected fatal errors on NvSwitch 2 link 30",
+        "   Reason=gres/gpu count reported lower than configured (7 < 8) [slurm@2026-02-02T10:11:12]",
+        "Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1b000",
+    ],
+)
+def test_what_an_observer_of_gpus_reports_is_a_failure(line: str) -> None:
+    """DCGM, Slurm and NCCL speak of GPUs whatever their words are."""
+    assert kinds(line + "\n") == [KIND]

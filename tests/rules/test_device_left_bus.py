@@ -135,6 +135,52 @@ def test_a_link_that_comes_back_within_a_minute_is_no_loss() -> None:
     assert kinds(text)[0] is Kind.PCIE_LINK_ERRORS
 
 
+PLUGGED = (
+    "[  900.000000] pcieport 0000:26:00.0: pciehp: Slot(7): Link Up\n"
+    "[  900.200000] pci 0000:27:00.0: [10de:2684] type 00 class 0x030000 PCIe Legacy Endpoint\n"
+)
+
+
+def test_a_gpu_found_as_a_slot_gets_its_link_hangs_on_that_slot() -> None:
+    """No line names both, but the kernel finds the GPU right after the slot's Link Up."""
+    down = "[ 2750.000000] pcieport 0000:26:00.0: pciehp: Slot(7): Link Down\n"
+    verdict = first(PLUGGED + down)
+
+    assert (verdict.kind, pci(verdict)) == (KIND, "0000:27:00.0")
+    assert kinds(down.replace("2750", "0899") + PLUGGED)[0] is Kind.PCIE_LINK_ERRORS
+
+
+def test_a_gpu_found_long_after_a_slot_s_link_is_not_tied_to_it() -> None:
+    """A disk was put into the slot, and the GPU came with a later rescan."""
+    down = "[ 2750.000000] pcieport 0000:26:00.0: pciehp: Slot(7): Link Down\n"
+    later = PLUGGED.replace("900.200000", "990.200000")
+
+    assert findings(KIND, later + down) == []
+    assert (
+        findings(KIND, later.replace("[  990.200000] ", "").replace("[  900.000000] ", "") + down)
+        == []
+    )
+
+
+def test_of_two_slots_that_get_a_link_at_a_time_none_is_the_gpu_s() -> None:
+    """Which of them the GPU hangs on is not said."""
+    other = PLUGGED.splitlines(keepends=True)[0].replace("26:00.0", "2a:00.0")
+    down = "[ 2750.000000] pcieport 0000:26:00.0: pciehp: Slot(7): Link Down\n"
+
+    assert findings(KIND, other + PLUGGED + down) == []
+
+
+def test_a_gpu_that_windows_misses_on_its_bus_is_likely_lost() -> None:
+    """Windows says the same of a card that was unplugged or switched off on purpose."""
+    verdict = first(
+        'Information\t3/1/2026 4:02:11 PM\tKernel-PnP\t420\t(214)\t"Device PCI\\VEN_10DE&DEV_2204&REV_A1\\4&1 was surprise removed as it was reported as missing on the bus."\n'
+        'Error\t3/1/2026 4:02:13 PM\tnvlddmkm\t14\tNone\t"\\Device\\Video3\n'
+    )
+
+    assert (verdict.kind, verdict.certainty) == (KIND, Certainty.LIKELY)
+    assert "on purpose" in verdict.summary
+
+
 def test_a_link_that_comes_back_after_more_than_a_minute_was_a_loss() -> None:
     """Link Up two minutes later does not undo the loss."""
     text = (
@@ -254,3 +300,32 @@ def test_a_vendor_id_of_all_ones_is_a_config_space_that_does_not_answer() -> Non
     verdict = first(asked + "ffff\n")
     assert (verdict.kind, verdict.certainty) == (Kind.DEVICE_LEFT_BUS, Certainty.LIKELY)
     assert kinds(asked + "10de\n") == [Kind.NO_FAULT]
+
+
+def test_a_gpu_without_a_handle_is_a_gpu_whose_config_space_counts() -> None:
+    """nvidia-smi names it, setpci reads all ones."""
+    verdict = first(
+        "$ nvidia-smi\nUnable to determine the device handle for GPU0: 0000:1a:00.0: Unknown Error\n"
+        "$ sudo setpci -s 1a:00.0 VENDOR_ID\nffff\n"
+    )
+
+    assert (verdict.kind, pci(verdict)) == (KIND, "0000:1a:00.0")
+
+
+def test_all_ones_of_a_card_that_is_switched_off_are_nothing() -> None:
+    """A laptop's second GPU without power reads as a lost one does."""
+    lspci = "01:00.0 3D controller: NVIDIA Corporation GM107M [GeForce GTX 960M] (rev ff)\n"
+    off = "[   13.345101] bbswitch: Succesfully loaded. Discrete card 0000:01:00.0 is off\n"
+
+    assert kinds(lspci)[0] is KIND
+    assert kinds(off + lspci) == [Kind.NO_FAULT]
+
+
+def test_a_gpu_that_nvidia_smi_drained_is_no_loss() -> None:
+    """Somebody took it away with `nvidia-smi drain`."""
+    text = (
+        "# nvidia-smi drain -p 0000:27:00.0 -m 1\n# nvidia-smi drain -p 0000:27:00.0 -r\n"
+        "# nvidia-smi\nNo devices were found\n"
+    )
+
+    assert kinds(text) == [Kind.NO_FAULT]

@@ -93,3 +93,13 @@ def test_a_user_outside_the_group_of_amd_s_device_file() -> None:
     )
 
     assert verdict.kind is Kind.DRIVER_UNUSABLE
+
+
+def test_a_virtual_machine_that_gets_no_device_is_likely() -> None:
+    """QEMU names an address and not what sits there."""
+    verdict = only(
+        "qemu-system-x86_64: -device vfio-pci,host=0000:0a:00.0,id=hostpci0: vfio 0000:0a:00.0: group 21 is not viable\n"
+        "Please ensure all devices within the iommu_group are bound to their vfio bus driver.\n"
+    )
+
+    assert (verdict.kind, verdict.certainty, pci(verdict)) == (KIND, Certainty.LIKELY, None)

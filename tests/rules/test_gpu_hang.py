@@ -109,3 +109,13 @@ def test_an_event_as_xml_over_several_lines() -> None:
 
     assert kinds(text.format("00000000")) == [KIND]
     assert kinds(text.format("GPU has fallen off the bus")) == [Kind.DEVICE_LEFT_BUS]
+
+
+def test_a_kernel_that_the_watchdog_ended_is_a_hang() -> None:
+    """CUDA 702 is likely alone, and a consequence beside the driver's own Xid 8."""
+    said = "RuntimeError: CUDA error: the launch timed out and was terminated\n"
+    alone = only(said)
+    both = only("[   12.500000] NVRM: Xid (PCI:0000:1a:00): 8, pid=33, Channel 00000020\n" + said)
+
+    assert (alone.kind, alone.certainty) == (KIND, Certainty.LIKELY)
+    assert (both.kind, both.certainty, pci(both)) == (KIND, Certainty.CONFIRMED, "0000:1a:00.0")

@@ -24,6 +24,15 @@ def test_a_repair_alone_is_only_possible() -> None:
     assert only(REMAP).certainty is Certainty.POSSIBLE
 
 
+def test_rows_that_were_remapped_are_as_little() -> None:
+    """DCGM counts what Xid 63 records; a row that could not be remapped is another matter."""
+    remapped = "GPU 5 had uncorrectable memory errors and 2 rows were remapped\n"
+    failed = "GPU 5 had uncorrectable memory errors and row remapping failed.\n"
+
+    assert only(remapped).certainty is Certainty.POSSIBLE
+    assert only(remapped + failed).certainty is Certainty.LIKELY
+
+
 def test_two_gpus_are_two_verdicts() -> None:
     """Each GPU's memory is its own fault."""
     text = DBE + DBE.replace("1a:00", "1b:00").replace("300.0", "900.0")
@@ -65,3 +74,15 @@ def test_nvidia_smi_s_tables_count_as_well() -> None:
     assert [pci(found) for found in findings(KIND, table)] == ["0000:1a:00.0"]
     assert [pci(found) for found in findings(KIND, query)] == ["0000:1a:00.0"]
     assert findings(KIND, table.replace(" 7 |", " 0 |")) == []
+
+
+def test_amdgpu_s_ras_is_the_root_of_the_reset() -> None:
+    """A GPU whose memory failed is reset by its driver."""
+    text = (
+        "[  300.000000] amdgpu 0000:c1:00.0: amdgpu: 1 uncorrectable hardware errors detected in umc block\n"
+        "[  300.100000] amdgpu 0000:c1:00.0: amdgpu: GPU reset begin!\n"
+    )
+    verdict = only(text)
+
+    assert (verdict.kind, verdict.certainty) == (KIND, Certainty.CONFIRMED)
+    assert pci(verdict) == "0000:c1:00.0"

@@ -120,3 +120,24 @@ def test_kernel_power_41_in_any_language() -> None:
 
     assert only(text).kind is KIND
     assert KIND not in kinds(text.replace("   41", "   109"))
+
+
+def test_a_bugcheck_is_the_end_of_windows() -> None:
+    """Windows names the code at the next start; a TDR's codes are the GPU's hang."""
+    said = "The computer has rebooted from a bugcheck.  The bugcheck was: 0x{:08x} (0x4, 0x1).\n"
+    verdict = only(said.format(0x9F))
+
+    assert (verdict.kind, verdict.certainty) == (KIND, Certainty.LIKELY)
+    assert "0x0000009f" in verdict.summary
+    assert kinds(said.format(0x116)) == [Kind.GPU_HANG]
+
+
+def test_slurm_tells_of_a_reboot_that_nobody_asked_for() -> None:
+    """Kubernetes says the same of any reboot, so its words decide nothing."""
+    slurm = "validate_node_specs: Node gpu7 unexpectedly rebooted boot_time=1767323045 last response=1767322745\n"
+    kubernetes = (
+        "3m  Warning  Rebooted  node/gpu-7  Node gpu-7 has been rebooted, boot id: 0d1e2f30\n"
+    )
+
+    assert (only(slurm).kind, only(slurm).certainty) == (KIND, Certainty.LIKELY)
+    assert kinds(kubernetes) == [Kind.CANNOT_TELL]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from _judging import findings, kinds
 
-from gpuprobe.diagnosis import Kind
+from gpuprobe.diagnosis import Certainty, Kind
 
 KIND = Kind.THERMAL
 
@@ -39,3 +39,13 @@ def test_the_host_s_heat_is_not_the_gpu_s() -> None:
     text = "[  100.000000] CPU3: Package temperature above threshold, cpu clock throttled (total events = 7)\n"
 
     assert findings(KIND, text) == []
+
+
+def test_a_board_s_sensor_counts_where_it_is_a_gpu_s() -> None:
+    """What it crossed is its own limit, not one that slows the GPU down."""
+    row = " 7 | 03/03/2026 | 03:20:02 | Temperature GPU5 Temp | Upper Critical going high | Asserted | Reading 94 > Threshold 93 degrees C\n"
+    (found,) = findings(KIND, row)
+
+    assert found.certainty is Certainty.LIKELY
+    assert "passed a critical limit of its temperature at 94 °C" in found.summary
+    assert findings(KIND, row.replace("GPU5 Temp", "#0x71")) == []

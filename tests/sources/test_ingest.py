@@ -13,6 +13,7 @@ from gpuprobe.events import (
     BootStarted,
     CudaFailed,
     Event,
+    GpuMemoryCounted,
     ProseMentioned,
     Setting,
     XidReported,
@@ -103,6 +104,22 @@ def test_a_line_that_a_terminal_wrapped_is_read(cut: int) -> None:
 
     assert event.code == 79
     assert event.origin.line == 1
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "| Warning                   | GPU 5 GPU 5 had uncorrectable memory errors an |\n"
+        "|                           | d row remapping failed. Run a field diagnostic |",
+        "|       -> Memory           | GPU 5 had uncorrectable memory errors and row  |\n"
+        "|                           | remapping failed. Run a field diagnostic.      |",
+    ],
+)
+def test_a_message_that_a_table_wraps_in_a_cell_is_read(rows: str) -> None:
+    """DCGM's tools cut it anywhere, within words too."""
+    (event,) = events_of(f"+---------------------------+----+\n{rows}\n", GpuMemoryCounted)
+
+    assert event.what == "remap-failed"
 
 
 def test_a_wrapped_line_next_to_a_whole_one_gives_each_once() -> None:

@@ -44,6 +44,11 @@ RULES = """groups:
     annotations:
       summary: GPU has fallen off the bus
 """
+ZABBIX = """zabbix_export:
+  triggers:
+    - expression: 'find(/Linux by agent/log[kern.log],,"regexp","fallen off the bus")=1'
+      name: 'GPU has fallen off the bus on {HOST.NAME}'
+"""
 DOCS = """# Troubleshooting GPUs
 
 This page explains how the driver reports errors to the kernel log of a node.
@@ -129,6 +134,87 @@ ASSERTS = "\n".join(
     f"x.cu:3: k: block: [0,0,0], thread: [{n},0,0] Assertion `p==nullptr` failed." for n in range(9)
 )
 SYSCTL = "\n".join(f"vm.knob_{n} = {n}" for n in range(9))
+RELEASE_NOTES = """Release 591.10
+ - Fixed a bug that could cause Xid 79 on docks after a resume.
+ - Fixed an issue where "NVRM: Xid (PCI:0000:01:00): 31" was logged by one game.
+ - Added a profile for that game.
+"""
+TRIED = f"""Fixed the power limit at 300 W, no change.
+Fixed a problem with the riser, no change.
+It is my second card: {XID}
+"""
+XID_LIST = """What do the numbers in my log mean?
+Xid 13 - mostly the program's fault
+Xid 31 - an address that is not mapped
+Xid 48 - memory
+Xid 79 - GPU has fallen off the bus, check riser and power
+"""
+XIDS_SEEN = "Since Monday we have had:\n" + "\n".join(f"Xid {n} - once" for n in (13, 31, 62, 79))
+MODPROBE = """# keeps the card from falling off the bus
+options nvidia NVreg_DynamicPowerManagement=0x00
+# GPU has fallen off the bus without this one
+options nvidia NVreg_EnableGpuFirmware=0
+"""
+JAVA = """#
+# A fatal error has been detected by the Java Runtime Environment:
+#
+#  SIGSEGV (0xb) at pc=0x00007f2a8b3d11aa, pid=4021, tid=4044
+#
+# Problematic frame:
+# C  [libnvoptix.so.1+0xc1f10]
+"""
+UNDER_OPTIONS = f"options nvidia NVreg_EnableGpuFirmware=0\noptions nvidia x=1\n{XID}"
+DASHBOARD = """{
+  "title": "GPU fleet",
+  "panels": [
+    {
+      "title": "Xid 79 - GPU has fallen off the bus",
+      "targets": [
+        {
+          "expr": "count(DCGM_FI_DEV_XID_ERRORS == 79)"
+        }
+      ]
+    }
+  ]
+}
+"""
+FIXTURE = f"""tests:
+  - name: a lost GPU
+    input: "{XID}"
+    expect:
+      xid: 79
+"""
+JSON_FIXTURE = f"""{{
+  "name": "a lost GPU",
+  "input": "{XID}",
+  "expected": {{
+    "xid": 79
+  }}
+}}
+"""
+STORED = f"""\"Time\",\"Line\",\"labels\"
+\"2026-01-19T06:44:02.118Z\",\"[19882.447712] {XID}\",\"{{job=kern (node)}}\"
+\"2026-01-19T06:44:02.117Z\",\"[19882.446980] up (again);\",\"{{job=kern (node)}}\"
+"""
+PLAYED = f"""TASK [collect kernel messages] ****
+ok: [gpu03] => {{
+    "changed": false,
+    "rc": 0,
+    "stdout_lines": [
+        "[1203311.503981] {XID}",
+        "[1203311.504013] NVRM: GPU 0000:3b:00.0: GPU has fallen off the bus.",
+        "[1203311.504110] NVRM: A GPU crash dump has been created (again);"
+    ]
+}}
+PLAY RECAP ****
+"""
+ABORTED = """[10/02/2025-17:20:11] [TRT-LLM] [RANK 4] [E] CUDA runtime error in cudaEventSynchronize(get())
+terminate called after throwing an instance of 'tensorrt_llm::common::TllmException'
+--------------------------------------------------------------------------
+MPI_ABORT was invoked on rank 4 in communicator MPI_COMM_WORLD
+with errorcode 1.
+--------------------------------------------------------------------------
+"""
 JSON = f"""{{
   "kind": "Event",
   "message": "{XID}",
@@ -145,6 +231,7 @@ JSON = f"""{{
         GO_TABLE,
         PATCH,
         RULES,
+        ZABBIX,
         DOCS,
         CHANGELOG,
         CODES,
@@ -154,6 +241,12 @@ JSON = f"""{{
         LOGGED_COMMIT,
         SHORT_COMMIT,
         FAQ,
+        RELEASE_NOTES,
+        XID_LIST,
+        MODPROBE,
+        DASHBOARD,
+        FIXTURE,
+        JSON_FIXTURE,
     ],
     ids=lambda text: text[:20],
 )
@@ -163,7 +256,27 @@ def test_programs_rules_lists_and_documentation_are_program_text(text: str) -> N
 
 @pytest.mark.parametrize(
     "text",
-    [ISSUE, DMESG, TRACEBACK, SHELL, JSON, ASSERTS, SYSCTL, XID, SMI, BISECTED, READ_FAQ, ""],
+    [
+        ISSUE,
+        DMESG,
+        TRACEBACK,
+        SHELL,
+        JSON,
+        ASSERTS,
+        SYSCTL,
+        XID,
+        SMI,
+        BISECTED,
+        READ_FAQ,
+        TRIED,
+        XIDS_SEEN,
+        UNDER_OPTIONS,
+        JAVA,
+        STORED,
+        PLAYED,
+        ABORTED,
+        "",
+    ],
     ids=lambda text: text[:20],
 )
 def test_issues_logs_and_transcripts_are_not(text: str) -> None:

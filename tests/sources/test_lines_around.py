@@ -7,11 +7,13 @@ from _texts import DMESG, ISSUE, SHELL, SMI, TRACEBACK, XID
 
 from gpuprobe.sources.lines_around import (
     in_command,
+    in_echo,
     in_fence_of_code,
     in_patch,
     in_printed_list,
     in_prompt,
     looks_pasted,
+    only_quotes,
     shown_as_example,
 )
 
@@ -82,7 +84,8 @@ def test_a_fence_named_after_a_language_holds_code() -> None:
     "above",
     ["Example of a GPU that was lost:", "For example:", "A typical message looks like this:", "> Sample output:", "When it sees a line such as",
      "Typical kernel-log signature", "When a GPU is lost, the driver prints::", "<p>The log then shows a line such as</p>", "The log holds messages similar to the following:",
-     "Sure! When a GPU is lost you would typically see something like this in `dmesg`:", "Im Kernel-Log steht dann zum Beispiel:", "Xid 79：GPU 掉卡，日志示例如下：", "Le noyau écrit par exemple :", "Например:"],
+     "Sure! When a GPU is lost you would typically see something like this in `dmesg`:", "Im Kernel-Log steht dann zum Beispiel:", "Xid 79：GPU 掉卡，日志示例如下：", "Le noyau écrit par exemple :", "Например:",
+     "can you run dmesg once it is down? you are looking for something like", "What to look for:"],
 )  # fmt: skip
 def test_what_documentation_shows_is_an_example(above: str) -> None:
     """The sentence right above says so, blank lines between do not matter."""
@@ -92,14 +95,51 @@ def test_what_documentation_shows_is_an_example(above: str) -> None:
 @pytest.mark.parametrize(
     "above",
     ["Here is an example of my log from today:", "The GPU is gone. Output:", "dmesg then has lines like", "When I run it I see lines like", "[  12.100000] usb 1-1: example: x",
-     "As you can see in dmesg:", "Training stops and the log shows something like this:", "Hier ein Beispiel aus meinem Log:", "比如我昨天的日志：", "Voici un exemple de mon journal :", "typically it dies after an hour"],
+     "As you can see in dmesg:", "Training stops and the log shows something like this:", "Hier ein Beispiel aus meinem Log:", "比如我昨天的日志：", "Voici un exemple de mon journal :", "typically it dies after an hour",
+     "I went looking for lines like these:", "While looking for errors:"],
 )  # fmt: skip
 def test_what_a_reporter_shows_is_none(above: str) -> None:
     """A reporter's own example is his log, and a log's line above is no introduction."""
     assert not shown_as_example([above])
 
 
+def test_what_a_command_echoes_is_no_log() -> None:
+    """`tee` repeats on the screen what somebody writes to the kernel log to try a watchdog."""
+    command = '$ echo "NVRM: Xid (PCI:0000:3b:00): 79, pid=1, x" | sudo tee /dev/kmsg'
+
+    assert in_echo([command])
+    assert only_quotes([command, "# Try it"], framed=False)
+    assert not in_echo(["$ echo 1 | sudo tee /sys/bus/pci/rescan"])
+    assert not in_echo(["", command])
+
+
 def test_strings_of_a_list_that_a_tool_printed() -> None:
     """Ansible's output is data; a list in a program is not."""
     assert in_printed_list(['  "a",', '    "dmesg.stdout_lines": [', "ok: [gpu03] => {"])
     assert not in_printed_list(['  "a",', "SAMPLES = ["])
+
+
+def test_what_a_program_prints_under_test_is_quoted() -> None:
+    """Between a test's start and its result stands what its samples made the program say."""
+    assert only_quotes(["", "=== RUN   TestMatchXid79"], framed=True)
+    assert only_quotes(["------------- Captured log call -------------"], framed=True)
+    assert not only_quotes(
+        ["--- PASS: TestMatchXid79 (0.00s)", "=== RUN   TestMatchXid79"], framed=True
+    )
+    assert not only_quotes(["=== RUN OF 7 MAY ==="], framed=True)
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        'SAMPLE = """',
+        "    log: str = '''[ 11.000001] x",
+        "\tlines := `",
+        '    return textwrap.dedent("""\\',
+    ],
+)
+def test_a_string_over_several_lines_is_a_literal(above: str) -> None:
+    """What a test's sample holds was never logged."""
+    assert only_quotes(["[   11.000001] nvidia: x", above], framed=True)
+    assert not only_quotes(["[   11.000001] nvidia: x", '"""', above], framed=True)
+    assert not only_quotes(['x = """all of it"""'], framed=True)

@@ -16,6 +16,7 @@ from gpuprobe.sources.ingest import Ingest, Reading
 from gpuprobe.sources.needles import LazyMatcher
 from gpuprobe.sources.repeated_messages import RepeatedMessages
 from gpuprobe.sources.scan import Scan
+from gpuprobe.sources.unpack import Notes
 
 QUIET = "systemd[1]: Finished fstrim.service - Discard unused blocks."
 AER = (
@@ -53,7 +54,7 @@ def read(
     monkeypatch.setattr(regions, "usable_cores", lambda: cores)
     monkeypatch.setattr(ahead, "usable_cores", lambda: cores)
     blocks = (data[at : at + size] for at in range(0, len(data), size))
-    return Ingest("case.log", 0).read(Scan(blocks, prefilter=prefilter), [])
+    return Ingest("case.log", 0).read(Scan(blocks, prefilter=prefilter), Notes())
 
 
 @settings(max_examples=12, deadline=None)
@@ -109,7 +110,7 @@ def test_no_thread_is_left_when_reading_ends_early(monkeypatch: pytest.MonkeyPat
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Ingest("case.log", 0).read(Scan(blocks()), [])
+        Ingest("case.log", 0).read(Scan(blocks()), Notes())
     assert not [t for t in threading.enumerate() if t.name.startswith("gpuprobe-search")]
 
 
@@ -119,7 +120,7 @@ def test_a_short_input_starts_no_thread(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(regions, "usable_cores", lambda: pytest.fail("asked for other cores"))
     blocks = iter([log([QUIET, *AER], 500)])
 
-    assert Ingest("case.log", 0).read(Scan(blocks), []).events
+    assert Ingest("case.log", 0).read(Scan(blocks), Notes()).events
 
 
 def test_usable_cores_are_those_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:

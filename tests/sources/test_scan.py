@@ -28,6 +28,7 @@ from gpuprobe.sources.needles import (
     families_in,
 )
 from gpuprobe.sources.scan import Scan, scan
+from gpuprobe.sources.unpack import Notes
 from gpuprobe.sources.wording import FAMILIES
 
 PROJECT = Path(__file__).parents[2]
@@ -158,7 +159,7 @@ def cut(data: bytes, sizes: Sequence[int]) -> Iterator[bytes]:
 
 
 def read(data: bytes, *, prefilter: bool, sizes: Sequence[int] = (1 << 20,)) -> Reading:
-    return Ingest("case.log", 0).read(Scan(cut(data, sizes), prefilter=prefilter), [])
+    return Ingest("case.log", 0).read(Scan(cut(data, sizes), prefilter=prefilter), Notes())
 
 
 def assert_same(data: bytes, sizes: Sequence[int] = (1 << 20,)) -> Reading:
@@ -269,7 +270,7 @@ def test_needle_at_every_seam() -> None:
     data = (head + line + "\n" + head).encode()
     for place in range(len(head), len(head) + len(line) + 2):
         blocks = [data[:place], data[place:]]
-        reading = Ingest("case.log", 0).read(Scan(blocks), [])
+        reading = Ingest("case.log", 0).read(Scan(blocks), Notes())
         assert [event.origin.line for event in reading.events] == [251]
 
 
@@ -506,5 +507,5 @@ def test_a_stream_that_is_read_once() -> None:
     data = repeated(5)
     (raw,) = open_inputs(["-"], stdin=io.BytesIO(data))
     assert isinstance(raw, RawInput)
-    reading = Ingest(raw.path, 0).read(scan(raw), [])
+    reading = Ingest(raw.path, 0).read(scan(raw), Notes())
     assert reading.input.lines == len(data.splitlines())

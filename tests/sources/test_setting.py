@@ -88,6 +88,7 @@ def test_the_kernel_may_glue_anything_before_it(text: str, words: str) -> None:
         (f"terminate called after throwing an instance of '{CUDA}'", CUDA),
         (f"{CUDA} when calling `cublasCreate(handle)`", CUDA),
         ("# nvidia-smi -r", "nvidia-smi -r"),
+        ("#  EXCEPTION_ACCESS_VIOLATION (0xc0000005) at pc=0x7ffb, pid=9", "EXCEPTION_ACCESS_VIOLATION (0xc0000005) at pc="),
         (f"RuntimeError: the worker is dead, {CUDA}", CUDA),
         ("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver", "communicate with the NVIDIA driver"),
         (f'Error: DriverError("{CUDA}")', CUDA),
@@ -156,6 +157,7 @@ def test_a_prompt_in_a_servers_log_is_quoted_text() -> None:
         f"tests/test_xid.py::test_parse[{XID}] PASSED [ 12%]",
         f"E        +  where 79 = Xid(code=79, text='{XID}').code",
         f'E       AssertionError: assert None == "{XID}"',
+        f"    xid_test.go:41: matched {XID}",
     ],
 )
 def test_what_a_test_was_given_is_no_log(text: str) -> None:
@@ -224,6 +226,10 @@ def test_program_text_is_code(text: str, words: str) -> None:
         (f"loaded rule: {LOST}", LOST),
         (f"root : TTY=pts/1 ; COMMAND=/usr/bin/grep '{LOST}' /var/log/kern.log", LOST),
         (f'{{"msg":"compiled","pattern":"{LOST}"}}', LOST),
+        (f"SELECT * FROM logs WHERE message LIKE '%{LOST}%'", LOST),
+        (f'curl -X POST host/inject -d \'{{"line": "{LOST}"}}\'', LOST),
+        (f"generated text: '{LOST}' tokens=41", LOST),
+        (f'{{"instruction":"Explain","input":"{LOST}"}}', LOST),
     ],
 )
 def test_a_log_that_quotes_a_search_is_code(text: str, words: str) -> None:
@@ -238,6 +244,30 @@ def test_a_row_whose_table_marks_were_taken_off_is_code() -> None:
     row = f"| 79 | {LOST} | hardware |"
 
     assert setting(f"79 | {LOST} | hardware |", LOST, raw=row) is Setting.CODE
+
+
+def test_an_option_s_help_and_a_task_s_name_are_code() -> None:
+    """Neither says that anything happened."""
+    assert setting(f"  --retry-oom            retry after {OOM}", OOM) is Setting.CODE
+    assert setting(f"  -r, --retry N  retry after {OOM}", OOM) is Setting.CODE
+    assert setting(f"TASK [Fail if {LOST}] ******", LOST, framing="journal") is Setting.CODE
+    assert setting(f"--model {OOM}", OOM) is not Setting.CODE
+
+
+def test_a_row_of_a_query_is_no_list_of_codes() -> None:
+    """`nvidia-smi --query-gpu` begins its rows with the index."""
+    row = "1, NVIDIA A100-SXM4-80GB, 00000000:0A:00.0, [GPU is lost], [GPU is lost]"
+
+    assert setting(row, "[GPU is lost]") is Setting.BARE
+
+
+def test_two_files_of_a_rename_are_no_expectation() -> None:
+    """Python's own error names both, with an arrow between."""
+    words = "[Errno 2] No such file or directory: '/root/.triton/cache/K/tmp/k.ttir'"
+
+    assert setting(f"FileNotFoundError: {words} -> '/root/.triton/cache/K/k.ttir'", words) is not (
+        Setting.CODE
+    )
 
 
 def test_a_bmc_row_is_no_list_of_codes() -> None:

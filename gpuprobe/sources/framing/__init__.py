@@ -64,6 +64,7 @@ FORMATS = (
     "recording",
     "live",
     "jit-cache",
+    "report",
 )
 """Every name that `Record.framing` and `inputs[].format` can have; `live` and `jit-cache` are no file's."""
 

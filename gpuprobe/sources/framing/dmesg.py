@@ -38,6 +38,11 @@ _DATED = regex(
 _DATED_ISO = regex(
     rf"\s*(?P<raw>\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{{3,9}}{OFFSET}){_CALLER} (?![\w.-]+ [\w./-]+(?:\[\d+\]): |(?:[\w.-]+ )?kernel: )"
 )
+# `talosctl dmesg` asks several nodes: `10.5.0.3: kern: warning: [2026-04-22T21:27:51.29Z]: `.
+_TALOS = regex(
+    r"\s*(?P<host>[A-Za-z0-9](?:[\w.-]|:(?=[0-9A-Fa-f:])){0,62}): (?P<facility>kern|user|daemon|syslog): +"
+    rf"(?:emerg|alert|crit|err|warning|notice|info|debug): \[(?P<raw>\d{{4}}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{{1,9}}{OFFSET})\]: ?"
+)
 _DELTA = regex(r"\s*(?P<raw>\[ *(?P<s>\d{1,10}\.\d{6}) *< *\d+\.\d+ *>\])(?: |$)")
 _RECORD = regex(
     r"\s*(?P<prio>\d{1,4}),(?P<seq>\d{1,20}),(?P<us>\d{1,18}),[-c+][^;\n]{0,200};(?P<text>.*)",
@@ -107,6 +112,15 @@ def _dated_iso(text: str) -> Peeled | None:
     return None if stamp is None else Peeled(text[match.end() :], "dmesg-iso", stamp, kernel=True)
 
 
+def _talos(text: str) -> Peeled | None:
+    match = _TALOS.match(text)
+    stamp = match and iso_stamp(match["raw"])
+    if match is None or stamp is None:
+        return None
+    rest, kernel = text[match.end() :], match["facility"] == "kern"
+    return Peeled(rest, "dmesg-iso", stamp, host=match["host"], kernel=kernel)
+
+
 def _unescape(text: str) -> str:
     return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text) if "\\x" in text else text
 
@@ -141,6 +155,8 @@ FRAMINGS = (
     Framing("dmesg", "[", _human),
     Framing("dmesg-time", "[", _dated),
     Framing("dmesg-iso", "0123456789", _dated_iso),
+    Framing("dmesg-iso", "0123456789", _talos, outermost=True),
+    Framing("dmesg-iso", "", _talos, outermost=True),
     Framing("kmsg", "0123456789DS", _record),
     Framing("dmesg-level", "<", _raw_level),
     Framing("dmesg-level", "kumdaslncf", _named_level),

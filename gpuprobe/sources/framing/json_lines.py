@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from gpuprobe.clock import Stamp
+from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.framing.base import Framing, Peeled
 from gpuprobe.sources.framing.times import epoch_stamp, iso_stamp
 
@@ -13,6 +15,12 @@ _MESSAGE_KEYS = ("msg", "message", "log", "text", "event", "MESSAGE", "Message",
 _TIME_KEYS = ("time", "timestamp", "ts", "@timestamp", "asctime", "datetime", "t", "date", "Time")
 _ERROR_KEYS = ("error", "err", "reason", "cause", "exception", "exc_info", "stacktrace", "details")
 """Where structured loggers (zap, zerolog, slog, pino, structlog) put what went wrong."""
+_RAW_KEYS = ("message", "raw", "raw_message", "raw_line", "line", "entry", "kmsg", "original")
+"""Where agents keep the line that they tell of, beside their own message."""
+_ASKED = regex(r"\b(?:requests?|prompts?|chat|completions?|query|question)\b", re.IGNORECASE)
+"""What stands beside such a message may be what somebody asked a model."""
+_EVENT_KEYS = ("event", "events", "healthEvent", "healthEvents", "health_event")
+"""Where NVSentinel's parts put what another of them reported."""
 _LEVEL_KEYS = ("level", "severity", "levelname", "lvl", "log.level", "priority")
 
 
@@ -97,7 +105,7 @@ def _program(fields: Mapping[str, object]) -> Peeled | None:
     if not dated and not any(key in fields for key in _LEVEL_KEYS):
         # Data that happens to be JSON, such as a chat: not a log.
         return None
-    for key in _MESSAGE_KEYS:
+    for key in (*_MESSAGE_KEYS, *_RAW_KEYS):
         value = fields.get(key)
         if isinstance(value, dict) and key == "fields":
             value = value.get("message")  # Rust's tracing
@@ -144,19 +152,20 @@ def _iso(when: object) -> str:
 
 
 def _with_error(message: str, fields: Mapping[str, object]) -> str:
-    """The message and, behind a colon, the error that was logged beside it."""
+    """The message and, behind a colon, the error or the line that was logged beside it."""
     said = [message]
-    for key in _ERROR_KEYS:
+    raw = () if _ASKED.search(message) else _RAW_KEYS
+    for key in (*_ERROR_KEYS, *raw):
         value = fields.get(key)
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and key in _ERROR_KEYS:
             value = value.get("message") or value.get("msg")
-        if isinstance(value, str) and value and value not in message:
+        if isinstance(value, str) and value and not any(value in part for part in said):
             said.append(value.rstrip("\r\n"))
-    if isinstance(fields.get("event"), Mapping):
-        import json
+    for key in _EVENT_KEYS:
+        if isinstance(fields.get(key), (Mapping, list)):
+            import json
 
-        # A message about an event that another component reported (NVSentinel).
-        said.append(json.dumps(fields["event"], ensure_ascii=False))
+            said.append(json.dumps(fields[key], ensure_ascii=False))
     return ": ".join(said)
 
 

@@ -28,7 +28,7 @@ _NO_IDENTIFIER = frozenset((
 ))  # fmt: skip
 _HEAD = regex(
     r"(?P<host>(?!" + _LEVELS + r")(?:[A-Za-z0-9_][\w.:-]{0,253}(?<!:)|\.\.\.)) +"
-    r"(?P<ident>[A-Za-z_(/.][\w.@/()+\\-]{0,127})(?:\[(?P<pid>\d{1,10})\])?:(?: |$)"
+    r"(?P<ident>(?:[A-Za-z_/.]|\((?=[^()\s]{1,60}\)))[\w.@/()+\\-]{0,127})(?:\[(?P<pid>\d{1,10})\])?:(?: |$)"
 )
 _BARE_HEAD = regex(
     r"(?:(?P<kernel>kernel)|(?P<ident>[A-Za-z_(/.][\w.@/()+\\-]{0,127})\[(?P<pid>\d{1,10})\]):(?: |$)"

@@ -1,10 +1,12 @@
 """What a board's controller (BMC, iDRAC, iLO) logs of PCIe errors and of the host's end.
 
-It names a slot or an address and never what sits there, so by itself no line is about a GPU.
+It names a slot or an address and never what sits there, so by itself no line is about a GPU,
+unless the sensor or the part is called one.
 
 Source: IPMI 2.0, table 42-3 (sensor types 13h Critical Interrupt, 23h Watchdog 2), as `ipmitool
 sel list` and `elist` print them; Dell iDRAC messages PCI1318, PCI1320, PCI1322, PCI1360; HPE iLO's
-Integrated Management Log.
+Integrated Management Log; Redfish's message ResourceErrorsDetected, with which NVIDIA's own
+controller tells of GPUs by their place on the board.
 """
 
 from __future__ import annotations
@@ -12,7 +14,15 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from gpuprobe.events import BOARD_CONTROLLER, AerReported, UncleanEndFound
+from gpuprobe.events import (
+    BOARD_CONTROLLER,
+    AerReported,
+    GpuMemoryCounted,
+    OtherFailed,
+    ThermalReported,
+    UncleanEndFound,
+    XidReported,
+)
 from gpuprobe.identity import PciAddress
 from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Window
@@ -59,6 +69,30 @@ def _read_ilo(match: re.Match[str], window: Window) -> Reading:
         domain_assumed=match["segment"] is None,
     )
     return _report(window, _severity(match["what"]), device)
+
+
+def _read_resource(match: re.Match[str], window: Window) -> Reading:
+    if match["code"]:
+        return XidReported(
+            **window.base(), code=int(match["code"]), message=match["msg"].strip(), via="bmc"
+        )
+    what = match["what"].strip()
+    if re.search(r"remap\w*\s+fail", what, re.IGNORECASE):
+        return GpuMemoryCounted(**window.base(), what="remap-failed")
+    if re.search(r"uncorrectable ECC|ECC uncorrectable", what, re.IGNORECASE):
+        return GpuMemoryCounted(**window.base(), what="uncorrectable")
+    if re.search(r"\boverT\b|over.?temp", f"{match['part']} {what}", re.IGNORECASE):
+        return ThermalReported(**window.base(), what="shutdown")
+    if what.lower() == "no errors":
+        return None
+    return OtherFailed(**window.base(), what=f"{match['part']}: {what}"[:120], where="bmc")
+
+
+def _read_hot(match: re.Match[str], window: Window) -> Reading:
+    figure = re.search(r"Reading[ =]+(\d{2,3}(?:\.\d+)?)\b", window.text)
+    return ThermalReported(
+        **window.base(), what="critical", temp_c=float(figure[1]) if figure else None
+    )
 
 
 def _read_watchdog(match: re.Match[str], window: Window) -> Reading:
@@ -116,6 +150,48 @@ FAMILY = Family(
             ),
             near=("No PCI Express Error was found (Bus 0)",),
             source="HPE, iLO Integrated Management Log messages",
+        ),
+        Pattern(
+            id="bmc-gpu-errors",
+            needles=("has detected errors of type",),
+            regex=regex(
+                r"[Tt]he resource property '?(?P<part>(?:\w+[ _])*?(?:GPU|NVSwitch|NVLink)[\w ./:-]{0,60}?)'? has detected errors of type "
+                r"(?:\[[^\]\n]{1,40}\]\[\d+\]\[[0-9a-fA-F]+\] XID (?P<code>\d{1,3})(?P<msg>[^\n\"]*)|'(?P<what>[^'\n]{1,120})')"
+            ),
+            read=_read_resource,
+            examples=(
+                "The resource property GPU_SXM_5 DRAM has detected errors of type 'Uncorrectable ECC Error'.",
+                "The resource property GPU_2 Driver Event Message has detected errors of type [Tue Mar 03 03:14:02 UTC 2026][7][1] XID 94 Contained: SM (0x1). RST: No, D-RST: No",
+                "The resource property 'GPU0 OverT' has detected errors of type 'interrupt asserted'.",
+                "The resource property GPU_SXM_3 NVLink_7 has detected errors of type 'Link down'.",
+            ),
+            near=(
+                "The resource property 'Firmware Update Service' has detected errors of type 'Invalid FW Package'.",
+                "The resource property GPU_SXM_1 has detected errors of type 'No Errors'.",
+                "The resource property GPU_SXM_1 has corrected errors of type 'ECC'.",
+            ),
+            source="DMTF, ResourceEvent registry; NVIDIA/bmcweb, NvidiaXidEventHandler",
+        ),
+        Pattern(
+            # The sensor's name says GPU; what else is hot in the chassis is context.
+            id="bmc-gpu-hot",
+            needles=("oing High", "oing high"),
+            regex=regex(
+                r"(?:\bGPU[ _-]?\d{0,2}[ _]?(?:[A-Z]{2,4}[ _])?Temp|\bTemp\w* (?:GPU|Accelerator))\w*\b[^\n]{0,80}?\bUpper (?:Critical|Non-recoverable)[ -]+going high(?![^\n]*Deassert)",
+                re.IGNORECASE,
+            ),
+            read=_read_hot,
+            examples=(
+                "   7 | 03/03/2026 | 03:20:02 | Temperature GPU5 Temp | Upper Critical going high | Asserted | Reading 94 > Threshold 93 degrees C",
+                "7 | 2026/03/03 03:20:02 | GPU5 Temp | Temperature | Upper Critical - Going High | Assertion Event",
+                "7,Mar-03-2026,03:20:02,GPU5 Temp,Temperature,Upper Non-recoverable - going high ; Sensor Reading = 97.00 C",
+            ),
+            near=(
+                "   8 | 03/03/2026 | 03:25:02 | Temperature GPU5 Temp | Upper Critical going high | Deasserted",
+                "   7 | 03/03/2026 | 03:20:02 | Temperature #0x71 | Upper Critical going high | Asserted",
+                "   7 | 03/03/2026 | 03:20:02 | Temperature GPU5 Temp | Upper Non-critical going high | Asserted",
+            ),
+            source="IPMI 2.0, table 42-2, as ipmitool and ipmi-sel print it",
         ),
         Pattern(
             id="bmc-watchdog",

@@ -16,6 +16,7 @@ from gpuprobe.events import (
 )
 from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Window
+from gpuprobe.sources.wording import unsafe_shutdowns
 from gpuprobe.sources.wording.base import Family, Pattern, Reading
 
 _LAPTOP = regex(
@@ -83,23 +84,6 @@ def _read_bert(match: re.Match[str], window: Window) -> Reading:
     if not any("severity: fatal" in record.message for record in window.after(3)):
         return None
     return UncleanEndFound(**window.base(), what="bert", detail="a fatal hardware error")
-
-
-_UNSAFE = regex(r"[Uu]nsafe[ _][Ss]hutdowns\s*:\s*(?P<n>\d[\d,.]{0,30})")
-
-
-def _read_unsafe(match: re.Match[str], window: Window) -> Reading:
-    # The counter is for life: only a rise between two readings tells of a lost boot.
-    now = int(re.sub(r"\D", "", match["n"]))
-    for record in window.before(Window.REACH):
-        if found := _UNSAFE.search(record.message):
-            earlier = int(re.sub(r"\D", "", found["n"]))
-            if earlier < now:
-                return UncleanEndFound(
-                    **window.base(), what="nvme", detail=f"unsafe shutdowns {earlier} -> {now}"
-                )
-            return None
-    return None
 
 
 def _read_sleep(match: re.Match[str], window: Window) -> Reading:
@@ -304,17 +288,7 @@ PATTERNS: tuple[Pattern, ...] = (
         near=("the answer was unexpected",),
         source="Windows events Kernel-Power 41, EventLog 6008",
     ),
-    Pattern(
-        id="nvme-unsafe",
-        needles=("nsafe Shutdowns", "nsafe_shutdowns"),
-        regex=_UNSAFE,
-        read=_read_unsafe,
-        examples=(
-            "Unsafe Shutdowns:                   41\nUnsafe Shutdowns:                   42",
-        ),
-        near=("unsafe_shutdowns : 41",),
-        source="smartctl, nvme-cli",
-    ),
+    unsafe_shutdowns.PATTERN,
     Pattern(
         id="bmc-power-lost",
         needles=("AC lost", "Power off/down", "input for power supply", "ower supply redundancy"),

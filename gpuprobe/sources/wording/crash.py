@@ -47,7 +47,7 @@ def _read_signal(match: re.Match[str], window: Window) -> Reading:
         pid = re.search(r"\(pid (\d+)\)", window.text)
         return crashed(window, WORDS[words.lower()], pid=pid and pid[1])
     pid = re.search(r"\(pid (\d+)\)|Process (\d+) ", window.text)
-    signal = NUMBERS[int(match["number"])]
+    signal = NUMBERS[int(match["number"] or match["handled"])]
     return crashed(window, signal, pid=pid and (pid[1] or pid[2]))
 
 
@@ -147,16 +147,18 @@ _SIGNALS = (
     ),
     Pattern(
         id="crash-mpi-rank",
-        needles=(" exited on signal ",),
+        needles=(" exited on signal ", "KILLED BY SIGNAL: ", "EXIT STRING: "),
         regex=regex(
-            r"(?:noticed that process rank \d+ with PID (?P<pid>\d+) )?[^\n]{0,60}?\bexited on signal (?P<number>11|9|8|7|6|4)\b"
+            r"(?:(?:noticed that process rank \d+ with PID (?P<pid>\d+) )?[^\n]{0,60}?\bexited on signal |KILLED BY SIGNAL: |EXIT STRING: [^(\n]{1,60}\(signal )(?P<number>11|9|8|7|6|4)\b"
         ),
         read=_read_rank,
         examples=(
             "prterun noticed that process rank 2 with PID 9014 on node gpu4 exited on signal 11 (Segmentation fault).",
+            "=   KILLED BY SIGNAL: 9 (Killed)",
+            "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Segmentation fault (signal 11)",
         ),
-        near=("the daemon exited on signal 15",),
-        source="Open MPI orterun, PRRTE",
+        near=("the daemon exited on signal 15", "=   KILLED BY SIGNAL: 15 (Terminated)"),
+        source="Open MPI orterun, PRRTE, MPICH and Intel MPI hydra",
     ),
     Pattern(
         id="crash-exit-status",
@@ -217,9 +219,11 @@ _SIGNALS = (
             "signal: killed",
             "signal: aborted",
             "killed by signal: ",
+            "Signal (",
         ),
         regex=regex(
             r"\b(?:(?:killed by|terminated (?:abnormally )?(?:with|by)|[Cc]aught|[Rr]eceived|on|due to|shutdown with|called for pid \d+,) signal:? |signal: )(?P<number>11|9|6|7)\b|\bsignal: (?P<words>killed|aborted)|killed by signal: (?P<shown>Bus error|Segmentation fault|Killed|Aborted)"
+            r"|\bSignal \((?P<handled>11|6|7|8)\) received"
         ),
         read=_read_signal,
         examples=(
@@ -228,40 +232,66 @@ _SIGNALS = (
             "ERROR: apport (pid 8812) Tue Mar  4 09:00:00 2025: called for pid 7711, signal 11, core limit 0, dump mode 1",
             "RuntimeError: DataLoader worker (pid 7211) is killed by signal: Bus error. It is possible that dataloader's workers are out of shared memory.",
             "Process 7711 (python3) of user 0 terminated abnormally with signal 11/SEGV, processing...",
+            "Signal (11) received.",
         ),
-        near=("signal 9 dBm",),
-        source="PyTorch DataLoader, TGI, systemd-coredump",
+        near=("signal 9 dBm", "Signal (15) received."),
+        source="PyTorch DataLoader, TGI, systemd-coredump, Triton's server",
     ),
     Pattern(
         id="crash-windows-status",
-        needles=("-1073741819", "-1073740791", "0xC0000005", "0xc0000005", "18446744072635812000"),
+        needles=(
+            "-1073741819",
+            "-1073740791",
+            "0xC0000005",
+            "0xc0000005",
+            "18446744072635812000",
+            "EXCEPTION_ACCESS_VIOLATION",
+        ),
         regex=regex(
             r"[Ee]xit(?:ed)?(?: with)? [Cc]ode:? (?:-1073741819|0x[Cc]0000005|(?P<fast>-1073740791|18446744072635812000))"
+            r"|\bEXCEPTION_ACCESS_VIOLATION (?:\(0x[Cc]0000005\) at pc|reading address|writing address)"
         ),
         read=_read_windows,
-        examples=("Process finished with exit code -1073741819 (0xC0000005)",),
-        near=("code 0xC0000005 means access violation",),
+        examples=(
+            "Process finished with exit code -1073741819 (0xC0000005)",
+            "#  EXCEPTION_ACCESS_VIOLATION (0xc0000005) at pc=0x00007ffb1a2c1f10, pid=9912, tid=10440",
+            "Unhandled Exception: EXCEPTION_ACCESS_VIOLATION reading address 0x0000000000000110",
+        ),
+        near=(
+            "code 0xC0000005 means access violation",
+            "#define EXCEPTION_ACCESS_VIOLATION STATUS_ACCESS_VIOLATION",
+        ),
         source="Windows NTSTATUS values",
     ),
     Pattern(
         id="crash-handler",
         needles=(
             "*** SIG",
+            ") at pc=",
             "*** stack smashing",
             "Windows fatal exception: ",
             "encountered in worker",
+            "double free or corruption",
+            "malloc(): ",
+            "free(): ",
+            "munmap_chunk(): ",
+            "corrupted size vs",
+            "corrupted double-linked list",
         ),
         regex=regex(
-            r"\*\*\* SIG(?P<signal>SEGV|BUS|ABRT|ILL|FPE) received |(?P<smashed>\*\*\* stack smashing detected)|(?P<windows>Windows fatal exception: (?:access violation|stack overflow))|Unexpected (?P<worker>bus error|segmentation fault|floating-point exception) encountered in worker"
+            r"(?:\*\*\* |#\s+)SIG(?P<signal>SEGV|BUS|ABRT|ILL|FPE) (?:received |\(0x[0-9a-f]+\) at pc=)|(?P<smashed>\*\*\* stack smashing detected|\b(?:double free or corruption|malloc\(\): (?:corrupted|invalid|unaligned|memory corruption)|free\(\): (?:invalid|double free)|munmap_chunk\(\): invalid|corrupted (?:size vs|double-linked list)))|(?P<windows>Windows fatal exception: (?:access violation|stack overflow))|Unexpected (?P<worker>bus error|segmentation fault|floating-point exception) encountered in worker"
         ),
         read=_read_handler,
         examples=(
             "*** SIGSEGV received at time=1741000000 on cpu 3 ***",
+            "#  SIGSEGV (0xb) at pc=0x00007f2a8b3d11aa, pid=4021, tid=4044",
             "*** stack smashing detected ***: terminated",
+            "double free or corruption (!prev)",
+            "malloc(): unaligned tcache chunk detected",
             "Windows fatal exception: access violation",
             "ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm).",
         ),
-        near=("Windows fatal exception: code 0x8001010d",),
+        near=("Windows fatal exception: code 0x8001010d", "malloc(): 12 calls"),
         source="Abseil failure_signal_handler, glibc, Python faulthandler",
     ),
     Pattern(

@@ -115,13 +115,14 @@ PATTERNS: tuple[Pattern, ...] = (
         id="crash-shell-killed",
         needles=("Killed",),
         regex=regex(
-            r"(?:\bline \d+: +(?P<pid>\d+) +|(?P<alone>\A[\s*`>]*|(?:/it|it/s|B/s)\]\s*))Killed(?(alone)[\s*`.]*\Z|\b)"
+            r"(?:\bline \d+: +(?P<pid>\d+) +|(?P<alone>\A[\s*`>]*|(?:/it|it/s|B/s)\]\s*|srun: error: \S+: tasks? [\d,-]+: ))Killed(?(alone)[\s*`.]*\Z|\b)"
         ),
         read=_read_killed,
         examples=(
             "**Killed**",
             "Loading checkpoint shards:  50%|#####     | 2/4 [00:21<00:21, 10.61s/it]Killed",
             "/srv/run.sh: line 3:  4412 Killed                  python serve.py",
+            "srun: error: gpu7: tasks 0-7: Killed",
             "Killed",
         ),
         near=("Killed process 7", "Killed the old server"),

@@ -44,16 +44,17 @@ MEMORY_PATTERNS = (
             "CUDA out of memory",
             "HIP out of memory",
             "XPU out of memory",
-            "OutOfMemoryError: Allocation on device",
+            "Allocation on device",
         ),
         regex=regex(
-            r"(?:CUDA|HIP|XPU) out of memory(?=\.|\s|$|[\"'])(?! errors)|OutOfMemoryError: Allocation on device"
+            r"(?:CUDA|HIP|XPU) out of memory(?=\.|\s|$|[\"'])(?! errors)|OutOfMemoryError: Allocation on device|Allocation on device +\d{1,2} +would exceed allowed memory"
         ),
         read=_read_exhausted,
         examples=(
             "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.50 GiB. GPU 1 has a total capacity of 79.10 GiB of which 1.25 GiB is free.",
             "RuntimeError: CUDA out of memory. Tried to allocate 734.00 MiB (GPU 0; 11.17 GiB total capacity; 9.98 GiB already allocated; 211.31 MiB free; 10.2 GiB reserved)",
             "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 64.00 MiB.",
+            "!!! Exception during processing !!! Allocation on device 0 would exceed allowed memory. (out of memory)",
         ),
         near=("How to avoid CUDA out of memory errors",),
         source="pytorch c10/cuda/CUDACachingAllocator.cpp",

@@ -210,9 +210,11 @@ PROGRAM_PATTERNS = (
             "cuda driver library failed to",
             "driver library init failure: ",
             "cuInit err: ",
+            "cudaSetDevice err: ",
+            "cudart init failure: ",
         ),
         regex=regex(
-            r"(?:cuda driver library (?:failed to [a-z ]+?|init failure: )|cuInit err: )(?P<number>\d{1,3})(?=\D|20\d\d-|$)"
+            r"(?:cuda driver library (?:failed to [a-z ]+?|init failure: )|cuInit err: |cudaSetDevice err: |cudart init failure: )(?P<number>\d{1,3})(?=\D|20\d\d-|$)"
         ),
         read=_read_number,
         examples=(
@@ -220,6 +222,8 @@ PROGRAM_PATTERNS = (
             "cuda driver library failed to get device context 999",
             "cuInit err: 999",
             'error="cuda driver library init failure: 999"',
+            "cudaSetDevice err: 999",
+            'level=DEBUG source=gpu.go:533 msg="Unable to load cudart" error="cudart init failure: 999"',
         ),
         near=("cuda driver library failed to load",),
         source="ollama discover/gpu_info_nvcuda.c",

@@ -30,12 +30,36 @@ _MORE = (
     CudaError(9, "cudaErrorInvalidConfiguration", "invalid configuration argument"),
     CudaError(34, "cudaErrorStubLibrary", "CUDA driver is a stub library", "STUB_LIBRARY"),
     CudaError(
+        36,
+        "cudaErrorCallRequiresNewerDriver",
+        "API call is not supported in the installed CUDA driver",
+    ),
+    CudaError(
+        217,
+        "cudaErrorPeerAccessUnsupported",
+        "peer access is not supported between these two devices",
+        "PEER_ACCESS_UNSUPPORTED",
+    ),
+    CudaError(
         401,
         "cudaErrorIllegalState",
         "the operation cannot be performed in the present state",
         "ILLEGAL_STATE",
     ),
     CudaError(500, "cudaErrorSymbolNotFound", "named symbol not found", "NOT_FOUND"),
+    CudaError(
+        704,
+        "cudaErrorPeerAccessAlreadyEnabled",
+        "peer access is already enabled",
+        "PEER_ACCESS_ALREADY_ENABLED",
+    ),
+    CudaError(711, "cudaErrorTooManyPeers", "peer mapping resources exhausted", "TOO_MANY_PEERS"),
+    CudaError(
+        712,
+        "cudaErrorHostMemoryAlreadyRegistered",
+        "part or all of the requested memory range is already mapped",
+        "HOST_MEMORY_ALREADY_REGISTERED",
+    ),
     CudaError(
         901,
         "cudaErrorStreamCaptureInvalidated",

@@ -9,6 +9,7 @@ from gpuprobe.events import DriverUnusable
 from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Window
 from gpuprobe.sources.wording.base import Family, Pattern, Reading
+from gpuprobe.sources.wording.shapes import BDF
 
 _CLI_REASONS = tuple(
     (regex(text, re.IGNORECASE), what)
@@ -77,6 +78,38 @@ FAMILY = Family(
                 "nvidia-container-cli: initialization error: nvml error: unknown error: unknown.",
             ),
             source="NVIDIA/libnvidia-container, src/cli",
+        ),
+        Pattern(
+            id="cluster-setup",
+            needles=("executable file not found", "no runtime for "),
+            regex=regex(
+                r"exec: \\?\"nvidia-smi\\?\": executable file not found|no runtime for \\?\"nvidia[\w-]*\\?\" is configured"
+            ),
+            read=_unusable("container-setup"),
+            examples=(
+                'Error: error validating toolkit installation: exec: "nvidia-smi": executable file not found in $PATH',
+                'failed to get sandbox runtime: no runtime for "nvidia" is configured',
+            ),
+            near=('no runtime for "kata" is configured',),
+            source="NVIDIA/gpu-operator, validator; containerd CRI",
+        ),
+        Pattern(
+            # NVML's text in a program's own words; nvidia-smi's are in `nvml_errors`.
+            id="nvml-version-mismatch",
+            needles=("ibrary version mismatch",),
+            regex=regex(
+                r"(?<!nitialize NVML: )(?<!nitialise NVML: )(?<!nitializing NVML: )[Dd]river/[Ll]ibrary version mismatch"
+            ),
+            read=_unusable("version-mismatch"),
+            examples=(
+                "pynvml.NVMLError_LibRmVersionMismatch: Driver/library version mismatch",
+                "NVML: Driver/library version mismatch",
+            ),
+            near=(
+                "Failed to initialize NVML: Driver/library version mismatch",
+                "library version mismatch: numpy",
+            ),
+            source="NVML, nvmlErrorString",
         ),
         Pattern(
             id="container-runtime",
@@ -269,6 +302,23 @@ FAMILY = Family(
             ),
             near=("crw-rw---- 1 root render 510, 0 /dev/kfd",),
             source="ROCm, rocminfo",
+        ),
+        Pattern(
+            id="vfio-refused",
+            needles=("is not viable", "/dev/vfio/"),
+            regex=regex(
+                rf"vfio(?:-pci)?:? {BDF}:?.{{0,40}}(?:group \d+ is not viable|failed to open /dev/vfio/\d+: (?:Permission denied|No such file|Device or resource busy))"
+            ),
+            read=_unusable("vm-setup"),
+            examples=(
+                "qemu-system-x86_64: -device vfio-pci,host=0000:0a:00.0,id=hostpci0: vfio 0000:0a:00.0: group 21 is not viable",
+                "qemu-system-x86_64: -device vfio-pci,host=0a:00.0: vfio 0000:0a:00.0: failed to open /dev/vfio/21: Device or resource busy",
+            ),
+            near=(
+                "the plan is not viable",
+                "crw------- 1 root root 240, 0 /dev/vfio/21",
+            ),
+            source="QEMU hw/vfio/container.c",
         ),
         Pattern(
             id="jetson-no-permission",

@@ -97,20 +97,20 @@ _DIED = (
     ),
     Pattern(
         id="engine-failed-to-start",
-        needles=("failed to start", "core initialization failed", "Engine process failed", "timed out waiting for llama runner", "Failed core proc"),
+        needles=("failed to start", "core initialization failed", "Engine process failed", "timed out waiting for llama runner", "Failed core proc", "failed to load '"),
         regex=regex(
-            r"(?P<who>EngineCore\w*|Shard \d+|Webserver|llama runner|WorkerProc) failed to start|Engine core initialization failed|Engine process failed to start|timed out waiting for llama runner|Failed core proc\(s\)"
+            r"(?P<who>EngineCore\w*|Shard \d+|Webserver|llama runner|WorkerProc) failed to start|Engine core initialization failed|Engine process failed to start|timed out waiting for llama runner|Failed core proc\(s\)|failed to load '[^'\n]{1,100}' version \d+: "
         ),
         read=_changed("failed-to-start"),
-        examples=("ERROR text_generation_launcher: Shard 1 failed to start", "RuntimeError: Engine core initialization failed. See root cause above.", "EngineCore failed to start."),
+        examples=("ERROR text_generation_launcher: Shard 1 failed to start", "RuntimeError: Engine core initialization failed. See root cause above.", "EngineCore failed to start.", "E0202 02:02:02.100200 1 model_lifecycle.cc:654] failed to load 'llm' version 1: Internal: unexpected error"),
         near=("systemd-networkd-wait-online.service failed to start",),
         source="vLLM, TGI, Ollama",
     ),
     Pattern(
         id="engine-worker-exited",
-        needles=("died unexpectedly", "sigquit from a child proc", "llama runner process has terminated", "llama runner terminated", "llama runner process no longer running", "process was signaled", "hard terminated", "actor died unexpectedly", "The model has crashed without additional", "Stub process is unhealthy", "WorkerProc hit an exception"),
+        needles=("died unexpectedly", "sigquit from a child proc", "llama runner process has terminated", "llama runner terminated", "llama runner process no longer running", "process was signaled", "hard terminated", "actor died unexpectedly", "The model has crashed without additional", "Stub process is unhealthy", "WorkerProc hit an exception", "actor died because its node has died", "has been marked dead because"),
         regex=regex(
-            r"(?:Worker proc |Engine core proc |[Ww]orker process )?(?P<who>(?<![\w./-])[\w./-]{1,80})? ?died unexpectedly|Received sigquit from a child proc|llama runner (?:process has terminated|terminated|process no longer running:?)(?:[^\n]{0,40}?(?:exit status|exit code) (?P<code>\d+))?|[Ss]hard process was signaled|[Ss]hard terminated|The model has crashed without additional|Stub process is unhealthy|WorkerProc hit an exception|actor died unexpectedly"
+            r"(?:Worker proc |Engine core proc |[Ww]orker process )?(?P<who>(?<![\w./-])[\w./-]{1,80})? ?died unexpectedly|Received sigquit from a child proc|llama runner (?:process has terminated|terminated|process no longer running:?)(?:[^\n]{0,40}?(?:exit status|exit code) (?P<code>\d+))?|[Ss]hard process was signaled|[Ss]hard terminated|The model has crashed without additional|Stub process is unhealthy|WorkerProc hit an exception|actor died (?:unexpectedly|because its node has died)|node with node id: [^\n]{0,200} has been marked dead because"
         ),
         read=_changed("worker-exited"),
         examples=(
@@ -119,6 +119,8 @@ _DIED = (
             "[2026-02-02 10:22:34] Received sigquit from a child process. It usually means the child failed.",
             "Error: 500 Internal Server Error: llama runner process has terminated: exit status 2",
             "WorkerProc hit an exception.",
+            "ray.exceptions.ActorDiedError: The actor died because its node has died. Node Id: 4d3b",
+            "(raylet) The node with node id: 4d3b and address: 10.0.0.12 and node name: 10.0.0.12 has been marked dead because the detector has missed too many heartbeats from it.",
         ),
         near=("the worker lived unexpectedly long",),
         source="vLLM, SGLang, Ollama, TGI, Ray",

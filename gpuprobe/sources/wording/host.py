@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable
 
 from gpuprobe.events import (
+    AerReported,
     Event,
     HostFaulted,
     LossHinted,
@@ -82,14 +83,14 @@ def _read_gpu_heat(match: re.Match[str], window: Window) -> Reading:
 
 
 def _read_sel(match: re.Match[str], window: Window) -> Event | None:
-    """A BMC's event about a temperature or a fan; a GPU's own sensor is the GPU's heat."""
+    """A BMC's event about a temperature or a fan; what a GPU's own sensor says is in `bmc`."""
     sensor, words = match["sensor"].lower(), match["words"].lower()
     if "deassert" in words or not re.search(
         r"going (?:high|low)|non-?recoverable|critical|fail|over", words
     ):
         return None
     if re.search(r"\bgpu|accelerator", sensor):
-        return ThermalReported(what="slowdown", **window.base()) if "temp" in sensor else None
+        return None
     return HostFaulted(what="fan" if "fan" in sensor else "heat", **window.base())
 
 
@@ -266,6 +267,13 @@ _HEAT = (
         "GPU Slowdown Temp : 97 C, shutdown temperature N/A",
     ),
     _pattern(
+        "program-stopped-for-heat", ("Temperature limit on GPU",),
+        r"Temperature limit on GPU (?:#?\d+) reached, aborting",
+        lambda match, window: ThermalReported(what="critical", **window.base()),
+        ("Temperature limit on GPU #3 reached, aborting...",),
+        "Add option to set a temperature limit on GPU.",
+    ),
+    _pattern(
         "sel", ("| Temperature", "| Fan", "| FAN", " Temp |", "_Temp |"),
         r"\| (?P<sensor>(?:Temperature|Fan|FAN)[^|]*|[^|]*[ _]Temp )\|\s*(?P<words>[^|]*(?:\|\s*(?:Asserted|Deasserted))?)",
         _read_sel,
@@ -287,6 +295,15 @@ _GUESTS = (
             "vfio-pci 0000:0b:00.0: Unable to power on device, stuck in D3",
         ),
         "the laptop is stuck in D3 state says the vendor",
+    ),
+    _pattern(
+        "vfio-error", ("vfio_err_notifier_handler",),
+        rf"vfio_err_notifier_handler\((?P<address>{_ADDRESS})\) Unrecoverable error detected",
+        lambda match, window: AerReported(
+            **window.base(match["address"]), severity="fatal", driver="vfio-pci"
+        ),
+        ("kvm: vfio_err_notifier_handler(0000:c1:00.0) Unrecoverable error detected. Please collect any data possible",),
+        "static void vfio_err_notifier_handler(void *opaque)",
     ),
     _pattern(
         "read-back-all-ones", ("0xffffffff", "0xFFFFFFFF"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gpuprobe.events import CollectiveFailed, CudaFailed
+from gpuprobe.events import CollectiveFailed, CudaFailed, OtherFailed
 from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Window
 from gpuprobe.sources.wording import surroundings
@@ -144,9 +144,10 @@ FAMILY = Family(
                 "Watchdog timeout (self.",
                 "RPC call to ",
                 "monitoredBarrier",
+                "DeepEP ",
             ),
             regex=regex(
-                r"RendezvousTimeoutError\b|Monitored Barrier: Timed out[^\n]*|Watchdog timeout \(self\.watchdog_last_forward|RPC call to \w+ timed out|Rank \d+ failed to pass monitoredBarrier"
+                r"RendezvousTimeoutError\b|Monitored Barrier: Timed out[^\n]*|Watchdog timeout \(self\.watchdog_last_forward|RPC call to \w+ timed out|Rank \d+ (?:failed to pass|successfully reached) monitoredBarrier(?!,? and)|DeepEP (?:error: (?:CPU recv )?timeout|timeout check failed)"
             ),
             read=_read_timeout,
             examples=(
@@ -154,9 +155,11 @@ FAMILY = Family(
                 "RuntimeError: Rank 0 Monitored Barrier: Timed out after 300000ms while waiting for ranks 2.",
                 "[2026-02-02 08:00:01 TP1] Watchdog timeout (self.watchdog_last_forward_ct=77, self.cur_batch=None)",
                 "TimeoutError: RPC call to execute_model timed out.",
+                "RuntimeError: Rank 3 successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 5.",
+                "RuntimeError: DeepEP error: CPU recv timeout",
             ),
             near=("No available shared memory broadcast block found in 60 seconds.",),
-            source="torch distributed, SGLang scheduler.py, vLLM multiproc_executor.py",
+            source="torch distributed, SGLang scheduler.py, vLLM multiproc_executor.py, DeepEP",
         ),
         Pattern(
             id="gloo-timeout",
@@ -182,12 +185,13 @@ FAMILY = Family(
                 "remote process exited or there was a network error",
             ),
             regex=regex(
-                r"(?:NCCL WARN [^\n]*(?:[Cc]onnection closed by remote peer|Connection reset by peer|Broken pipe|Got completion (?:from peer|with error)|(?:fatal|Got) async event|Call to (?:recv|send|connect|recvmsg)[^\n]* failed|socketStartConnect: Connect to [^\n]* failed|socketProgress|Failed to execute operation \w+ from rank)|ncclRemoteError|remote process exited or there was a network error)[^\n]*"
+                r"(?:NCCL WARN [^\n]*(?:[Cc]onnection closed by remote peer|Connection reset by peer|Broken pipe|Got completion (?:from peer|with error)|(?:fatal|Got) async event|Call to (?:recv|send|connect|recvmsg|ibv_\w+)[^\n]* failed|socketStartConnect: Connect to [^\n]* failed|socketProgress|Failed to execute operation \w+ from rank)|ncclRemoteError|remote process exited or there was a network error)[^\n]*"
             ),
             read=_read_peer,
             examples=(
                 "node4:991:1044 [2] misc/socket.cc:538 NCCL WARN Net : Connection closed by remote peer node5.lan<51112>",
                 "node4:991:1044 [2] misc/socket.cc:518 NCCL WARN Net : Call to recv from 10.3.0.9<40112> failed : Broken pipe",
+                "node4:1:2 [0] NCCL WARN Call to ibv_modify_qp failed with error Connection timed out",
                 "node4:1:2 [0] NCCL WARN NET/IB: Got completion from peer 10.3.0.2<4791> with status=IBV_WC_RETRY_EXC_ERR(12)",
                 "node4:991:1044 [2] misc/socket.cc:480 NCCL WARN socketStartConnect: Connect to 10.3.0.9<38007> failed : Software caused connection abort",
                 "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely.",
@@ -212,14 +216,68 @@ FAMILY = Family(
             source="pytorch distributed/c10d/TCPStore.cpp",
         ),
         Pattern(
-            id="nccl-aborted",
-            needles=("NCCL communicator was aborted", "unhandled system error", "NCCL error in: "),
+            # A peer of a JAX program died or hangs; its own log says of what.
+            id="jax-peer-gone",
+            needles=(
+                "JAX distributed service detected fatal errors",
+                "stopped sending heartbeats",
+                "in coordination service: UNAVAILABLE",
+                "coordinator detected missing heartbeats",
+                "Barrier timed out. Id: ",
+                "Termination timeout for `",
+            ),
             regex=regex(
-                r"NCCL communicator was aborted|unhandled system error|NCCL error in: [^\n]*internal error"
+                r"JAX distributed service detected fatal errors|tasks are unhealthy \(stopped sending heartbeats\)"
+                r"|has been set to ERROR in coordination service: UNAVAILABLE[^\n]*|coordinator detected missing heartbeats"
+                r"|(?P<barrier>Barrier timed out\. Id: |Termination timeout for `[^`\n]{1,300}` of \d+ seconds exceeded)"
+            ),
+            read=lambda match, window: _failed(
+                window, "timeout" if match["barrier"] else "peer-gone"
+            ),
+            examples=(
+                "F0602 10:11:12.100 client.h:77] Terminating process because the JAX distributed service detected fatal errors. This most likely indicates that another task died.",
+                "UNAVAILABLE: The following tasks are unhealthy (stopped sending heartbeats):",
+                "/job:jax_worker/replica:0/task:3 has been set to ERROR in coordination service: UNAVAILABLE: Task /job:jax_worker/replica:0/task:3 heartbeat timeout.",
+                "DEADLINE_EXCEEDED: Barrier timed out. Id: PjRT_Client_Connect::1.",
+                "F0218 03:50:19.1 881 rendezvous.cc:127] Termination timeout for `acquire clique for rank 3; clique=devices=[4,5]` of 40 seconds exceeded. Exiting to ensure a consistent program state.",
+            ),
+            near=(
+                "Polled an error from coordination service (this can be an error from this or another task).",
+            ),
+            source="openxla/xla, coordination_service.cc, pjrt/distributed/client.h",
+        ),
+        Pattern(
+            id="nccl-misused",
+            needles=("ncclInvalidUsage", "ncclInvalidArgument", "Duplicate GPU detected"),
+            regex=regex(
+                r"(?P<said>Duplicate GPU detected : rank \d+ and rank \d+ both on CUDA device|ncclInvalid(?:Usage|Argument)(?=:))"
+            ),
+            read=lambda match, window: OtherFailed(
+                **window.base(), what=match["said"], where="nccl"
+            ),
+            examples=(
+                "ncclInvalidUsage: This usually reflects invalid usage of NCCL library.",
+                "Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1b000",
+            ),
+            near=("except ncclInvalidUsage as error",),
+            source="pytorch NCCLUtils.cpp; NCCL init.cc",
+        ),
+        Pattern(
+            id="nccl-aborted",
+            needles=(
+                "NCCL communicator was aborted",
+                "unhandled system error",
+                "NCCL error in: ",
+                "ncclInternalError",
+                "ncclSystemError",
+            ),
+            regex=regex(
+                r"NCCL communicator was aborted|unhandled system error|NCCL error in: [^\n]*internal error|nccl(?:Internal|System)Error(?=:)"
             ),
             read=_read_abort,
             examples=(
                 "RuntimeError: NCCL communicator was aborted on rank 3.",
+                "ncclInternalError: Internal check failed.",
                 "torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:1970, unhandled system error (run with NCCL_DEBUG=INFO for details), NCCL version 2.21.5",
             ),
             source="NCCL init.cc",

@@ -19,6 +19,11 @@ from gpuprobe.sources.record import Window
 from gpuprobe.sources.wording import nvml_errors
 from gpuprobe.sources.wording.base import Family, Pattern, Reading
 
+_TABLE_ROWS = 20
+"""Rows below the columns' names that are looked at: more than a machine has GPUs."""
+_OWED = regex(r"(?P<index>\d{1,2}), (?:Reset|Reboot|Drain P2P|Drain and Reset)")
+"""A GPU that waits for something, by NVML's names of its recovery actions."""
+
 
 def _read_no_devices(match: re.Match[str], window: Window) -> Reading:
     return DriverUnusable(what="no-devices", **window.base())
@@ -92,6 +97,17 @@ def _read_readings(match: re.Match[str], window: Window) -> Reading:
     )
 
 
+def _read_owed(match: re.Match[str], window: Window) -> Reading:
+    """The rows below the columns' names, or below the command where those were left out."""
+    found = []
+    for place, record in enumerate(window.after(_TABLE_ROWS), window.index + 1):
+        row = _OWED.fullmatch(record.message.strip())
+        if row:
+            base = window.at(place).base()
+            found.append(LossHinted(what="smi-error", index=int(row["index"]), **base))
+    return found
+
+
 def _read_listed(match: re.Match[str], window: Window) -> Reading:
     return DeviceIdentified(
         index=int(match["index"]),
@@ -103,6 +119,18 @@ def _read_listed(match: re.Match[str], window: Window) -> Reading:
 
 
 _TABLE_AND_LIST = (
+    Pattern(
+        id="smi-recovery-owed",
+        needles=("gpu_recovery_action",),
+        regex=regex(r"\bindex, ?gpu_recovery_action\b"),
+        read=_read_owed,
+        examples=(
+            "index, gpu_recovery_action\n0, None\n1, Reset",
+            "nvidia-smi --query-gpu=index,gpu_recovery_action --format=csv,noheader\n0, Reboot",
+        ),
+        near=("index, gpu_recovery_action\n0, None\n1, None",),
+        source="nvidia-smi --help-query-gpu",
+    ),
     Pattern(
         id="smi-no-devices",
         needles=("No devices were found",),

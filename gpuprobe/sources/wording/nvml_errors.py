@@ -219,10 +219,10 @@ PATTERNS = (
     ),
     Pattern(
         id="nvml-lost-name",
-        needles=("GpuIsLost", "ERROR_GPU_IS_LOST", "GpuLost", "NVML_GPU_IS_LOST"),
+        needles=("GpuIsLost", "GPUIsLost", "ERROR_GPU_IS_LOST", "GpuLost", "NVML_GPU_IS_LOST"),
         regex=regex(
             r"(?<![A-Za-z])(?:(?:pynvml\.)?(?:nvml\.)?NVMLError_GpuIsLost(?::? GPU is lost)?|(?:NVML_)?ERROR_GPU_IS_LOST"
-            r"|NVML_GPU_IS_LOST|NvmlError(?:::|\()GpuLost|GpuIsLost|GpuLost(?=\W*$))"
+            r"|NVML_GPU_IS_LOST|NvmlError(?:::|\()GpuLost|G(?:pu|PU)IsLost|GpuLost(?=\W*$))"
         ),
         read=_read_lost_name,
         examples=(
@@ -231,11 +231,13 @@ PATTERNS = (
             "failed to get device count for GPU-0a1b2c3d-1111-2222-3333-444455556666: ERROR_GPU_IS_LOST",
             "nvmlDeviceGetTemperature returned NVML_ERROR_GPU_IS_LOST",
             "Error: NvmlError::GpuLost",
+            "[ERROR] [NVML] System.Exception: NVML get load failed with code: GPUIsLost",
             "called `Result::unwrap()` on an `Err` value: GpuLost",
         ),
         near=(
             "    except pynvml.NVMLError_GpuIsLost:",
             "NVML_ERROR_GPU_IS_LOST = 15,",
+            "        GPUIsLost = 15,",
             "        case nvml.ERROR_GPU_IS_LOST:",
             "NVRM: Check failed: GPU lost from the bus [NV_ERR_GPU_IS_LOST] (0x0000000F) returned from x()",
         ),

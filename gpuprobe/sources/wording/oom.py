@@ -182,10 +182,16 @@ FAMILY = Family(
         ),
         Pattern(
             id="oom-ray",
-            needles=("node running low on memory",),
-            regex=regex(r"killed due to the node running low on memory"),
+            needles=("node running low on memory", "killed due to memory pressure (OOM)"),
+            regex=regex(
+                r"killed due to the node running low on memory|[1-9]\d* Workers \(tasks / actors\) killed due to memory pressure \(OOM\)"
+            ),
             read=_read_host,
-            examples=("ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.",),
+            examples=(
+                "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.",
+                "(raylet) 2 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers crashed due to other reasons at node (ID: 8a1c)",
+            ),
+            near=("0 Workers (tasks / actors) killed due to memory pressure (OOM), 2 Workers crashed due to other reasons",),
             source="Ray",
         ),
         Pattern(
@@ -211,14 +217,33 @@ FAMILY = Family(
             source="macOS, XNU kern_memorystatus.c",
         ),
         Pattern(
-            id="oom-evicted",
-            needles=("low on resource: memory", "container oom "),
+            id="oom-batch",
+            needles=("LSF memory usage limit", "PBS: job killed: ", "Exceeded job memory limit", "OUT_OF_ME"),
             regex=regex(
-                r"node was low on resource: memory|\bcontainer oom [0-9a-f]{6,64}\b"
+                r"TERM_MEMLIMIT: job killed after reaching LSF memory usage limit|PBS: job killed: v?mem |slurmstepd: error: Exceeded job memory limit"
+                r"|(?<![A-Z_])OUT_OF_ME(?:MORY|\+)\s+(?:0:125\b|Reason=OutOfMemory)"
+            ),
+            read=_read_cgroup,
+            examples=(
+                "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.",
+                "=>> PBS: job killed: mem 2097152kb exceeded limit 1048576kb",
+                "slurmstepd: error: Exceeded job memory limit at some point.",
+                "771.batch         batch            account         16 OUT_OF_ME+    0:125",
+                "   JobState=OUT_OF_MEMORY Reason=OutOfMemory Dependency=(null)",
+            ),
+            near=("=>> PBS: job killed: walltime 3650 exceeded limit 3600",),
+            source="LSF, PBS, Slurm",
+        ),
+        Pattern(
+            id="oom-evicted",
+            needles=("low on resource: memory", "container oom ", "had condition: [MemoryPressure]"),
+            regex=regex(
+                r"node was low on resource: memory|[Nn]ode had condition: \[MemoryPressure\]|\bcontainer oom [0-9a-f]{6,64}\b"
             ),
             read=_read_cgroup,
             examples=(
                 "The node was low on resource: memory. Threshold quantity: 100Mi, available: 71Mi.",
+                "Pod was rejected: The node had condition: [MemoryPressure].",
                 "2026-02-02T08:00:01.123456789Z container oom 5be0aa17 (image=vllm/vllm-openai, name=serve)",
             ),
             near=("The node was low on resource: ephemeral-storage.",),
@@ -233,11 +258,12 @@ FAMILY = Family(
                 "model requires more system memory",
                 "[Errno 12] Cannot allocate memory",
                 "mmap failed: Cannot allocate memory",
+                "std::bad_alloc",
             ),
             regex=regex(
                 r"paging file is too small for this operation|DefaultCPUAllocator: (?:can't allocate|not enough) memory"
                 r"|MemoryError: Unable to allocate [\d.]+ [KMGTPE]iB for an array|model requires more system memory"
-                r"|OSError: \[Errno 12\] Cannot allocate memory|error loading model: mmap failed: Cannot allocate memory"
+                r"|OSError: \[Errno 12\] Cannot allocate memory|error loading model: mmap failed: Cannot allocate memory|what\(\):\s+std::bad_alloc"
             ),
             read=_read_refused,
             examples=(
@@ -246,6 +272,7 @@ FAMILY = Family(
                 "numpy.core._exceptions._ArrayMemoryError: Unable to allocate 11.2 GiB for an array with shape (1500000000,) and data type float64",
                 "Error: 500 Internal Server Error: model requires more system memory (40.1 GiB) than is available (30.2 GiB)",
                 "OSError: [Errno 12] Cannot allocate memory",
+                "  what():  std::bad_alloc",
                 "llama_model_load: error loading model: mmap failed: Cannot allocate memory",
             ),
             near=("Unable to allocate port 8000", "Unable to allocate pinned memory, going on without"),

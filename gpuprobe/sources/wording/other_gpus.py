@@ -16,6 +16,7 @@ from gpuprobe.events import (
 )
 from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Window
+from gpuprobe.sources.wording import amdgpu_ras
 from gpuprobe.sources.wording.base import Family, Pattern, Reading
 
 _ADDRESS = r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]"
@@ -118,6 +119,7 @@ def _read_no_init(match: re.Match[str], window: Window) -> Reading:
 
 
 _AMDGPU = (
+    *amdgpu_ras.PATTERNS,
     Pattern(
         id="amdgpu-lost",
         needles=("device lost from bus",),
@@ -240,6 +242,15 @@ _AMDGPU = (
             "no GPU fault detected: 0",
         ),
         source="gmc_v8_0.c, gmc_v11_0.c",
+    ),
+    Pattern(
+        id="rocm-hang",
+        needles=("reason :GPU Hang", "reason: GPU Hang"),
+        regex=regex(r"HW Exception by GPU node-\d+.{0,80}reason ?: ?GPU Hang"),
+        read=_hung("reset"),
+        examples=("HW Exception by GPU node-1 (Agent handle: 0x5581c0) reason :GPU Hang",),
+        near=("HW Exception by GPU node-1 (Agent handle: 0x5581c0) reason :Unknown",),
+        source="ROCR-Runtime, amd_gpu_agent.cpp",
     ),
     Pattern(
         id="amdgpu-mes",

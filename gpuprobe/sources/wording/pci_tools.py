@@ -1,13 +1,11 @@
-"""What tools print about PCI, and what people do to devices: lspci, sysfs, sudo, setpci."""
+"""What tools print about PCI: lspci, sysfs, setpci, dumps of config space."""
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable
 
 from gpuprobe.events import (
-    AdminActed,
     BridgeLinked,
     ConfigSpaceUnreadable,
     DeviceChanged,
@@ -27,7 +25,6 @@ _LSPCI_GPU = regex(
     rf"(?P<bdf>{BDF}) (?:VGA compatible controller|3D controller|Display controller)(?: \[03[0-9a-f]{{2}}\])?: (?P<rest>.+)"
 )
 _LINK_CAP = regex(r"LnkCap:.*?Speed (?P<speed>[\d.]+) ?GT/s.*?Width x(?P<width>\d+)")
-_WRITES = regex(r"\btee\b|\becho\b|\bprintf\b|>\s*/sys|COMMAND=|\bwrite")
 
 
 def _lspci_device(window: Window) -> tuple[PciAddress | None, str]:
@@ -106,6 +103,15 @@ def _read_runtime_status(match: re.Match[str], window: Window) -> Reading:
     return DeviceChanged(**window.base(match["bdf"]), what="suspended")
 
 
+def _read_switched_off(match: re.Match[str], window: Window) -> Reading:
+    """A laptop's second GPU without power, as its user wants it."""
+    device = match["bdf"] or match["named"]
+    for record in window.before(Window.REACH) if device is None else ():
+        if found := re.search(rf"bbswitch: Found discrete VGA device ({BDF})", record.message):
+            device = found[1]
+    return DeviceChanged(**window.base(device), what="suspended") if device else None
+
+
 def _read_vendor(match: re.Match[str], window: Window) -> Reading:
     """The vendor id that somebody asked a device for, with the answer's line behind it."""
     return ConfigSpaceUnreadable(**window.base(match["bdf"] or match["named"]), how="all-ones")
@@ -163,47 +169,6 @@ def _read_tree(match: re.Match[str], window: Window) -> Reading:
             break
         bus, known = int(hop["bus"], 16), True
     return events or None
-
-
-def _read_sysfs_act(match: re.Match[str], window: Window) -> Reading:
-    if not _WRITES.search(window.text):
-        return None
-    named = re.findall(BDF, match[0])
-    return AdminActed(**window.base(named[-1] if named else None), what=match["act"])
-
-
-def _read_driver_act(match: re.Match[str], window: Window) -> Reading:
-    if not _WRITES.search(window.text):
-        return None
-    driver, act = match["driver"], match["act"]
-    if act == "unbind":
-        what = "unbind"
-    elif driver.startswith("vfio"):
-        what = "bind-vfio"
-    else:
-        return None
-    named = re.search(BDF, window.text)
-    return AdminActed(**window.base(named[0] if named else None), what=what)
-
-
-def _acted(what: str) -> Callable[[re.Match[str], Window], Reading]:
-    """A reader that gives `AdminActed(what)` with the address, if the match names one."""
-
-    def read(match: re.Match[str], window: Window) -> Reading:
-        return AdminActed(**window.base(match.groupdict().get("bdf")), what=what)
-
-    return read
-
-
-def _read_setpci(match: re.Match[str], window: Window) -> Reading:
-    # Bit 6 of the bridge control register holds everything below the bridge in reset.
-    what = "reset" if "BRIDGE_CONTROL" in match["register"].upper() else "config-write"
-    return AdminActed(**window.base(match["bdf"]), what=what)
-
-
-def _read_nodedev(match: re.Match[str], window: Window) -> Reading:
-    device = "{}:{}:{}.{}".format(*match["node"].split("_"))
-    return AdminActed(**window.base(device), what="bind-vfio")
 
 
 PATTERNS: tuple[Pattern, ...] = (
@@ -278,6 +243,24 @@ PATTERNS: tuple[Pattern, ...] = (
         source="Linux, Documentation/ABI/testing/sysfs-devices-power",
     ),
     Pattern(
+        id="switched-off",
+        needles=("bbswitch: ", ":DynOff:"),
+        regex=regex(
+            rf"bbswitch: (?:[^\n]{{0,40}}Discrete card (?P<bdf>{BDF}) is off|disabling discrete graphics)|:DynOff:(?P<named>{BDF})"
+        ),
+        read=_read_switched_off,
+        examples=(
+            "bbswitch: Succesfully loaded. Discrete card 0000:01:00.0 is off",
+            "bbswitch: Found discrete VGA device 0000:01:00.0: \\_SB_.PCI0.PEG0.PEGP\nbbswitch: disabling discrete graphics",
+            "1:DIS: :DynOff:0000:01:00.0",
+        ),
+        near=(
+            "bbswitch: Succesfully loaded. Discrete card 0000:01:00.0 is on",
+            "1:DIS: :DynPwr:0000:01:00.0",
+        ),
+        source="bbswitch.c; Linux, drivers/gpu/vga/vga_switcheroo.c",
+    ),
+    Pattern(
         id="vendor-all-ones",
         needles=("VENDOR_ID", "/vendor", " 0.w", " 0.l", " 00.w", " 00.l"),
         regex=regex(
@@ -319,36 +302,6 @@ PATTERNS: tuple[Pattern, ...] = (
         source="pciutils, lspci -t",
     ),
     Pattern(
-        id="admin-sysfs",
-        needles=("/sys/bus/pci/", "/sys/devices/pci", "/sys/class/"),
-        regex=regex(
-            rf"/sys/(?:bus/pci|devices/pci[\w:./-]{{0,300}}?|class/\w+/\w+/device)(?:/devices)?(?:/{BDF})*/(?P<act>remove|reset|rescan)(?![\w/-])"
-        ),
-        read=_read_sysfs_act,
-        examples=(
-            "lee : TTY=pts/0 ; PWD=/root ; USER=root ; COMMAND=/usr/bin/tee /sys/bus/pci/devices/0000:65:00.0/remove",
-            "echo 1 > /sys/bus/pci/rescan",
-            "+ echo 1 > /sys/bus/pci/devices/0000:65:00.0/reset",
-        ),
-        near=(
-            "cat /sys/bus/pci/devices/0000:65:00.0/reset_method",
-            "ls /sys/bus/pci/devices/0000:65:00.0/reset",
-        ),
-        source="Linux, Documentation/ABI/testing/sysfs-bus-pci",
-    ),
-    Pattern(
-        id="admin-driver",
-        needles=("/sys/bus/pci/drivers/",),
-        regex=regex(r"/sys/bus/pci/drivers/(?P<driver>[\w-]+)/(?P<act>unbind|bind|new_id)\b"),
-        read=_read_driver_act,
-        examples=(
-            "lee : TTY=pts/0 ; PWD=/root ; USER=root ; COMMAND=/usr/bin/tee /sys/bus/pci/drivers/nvidia/unbind",
-            "echo 0000:65:00.0 > /sys/bus/pci/drivers/vfio-pci/bind",
-        ),
-        near=("ls /sys/bus/pci/drivers/nvidia/unbind",),
-        source="Linux, Documentation/ABI/testing/sysfs-bus-pci",
-    ),
-    Pattern(
         id="sysfs-path",
         needles=("/devices/pci",),
         regex=regex(rf"/devices/pci[0-9a-f]{{4,8}}:[0-9a-f]{{2}}(?P<hops>(?:/{BDF}){{2,}})"),
@@ -356,64 +309,6 @@ PATTERNS: tuple[Pattern, ...] = (
         examples=("/sys/devices/pci0000:60/0000:60:01.0/0000:61:00.0/0000:62:00.0/0000:65:00.0",),
         near=("/sys/devices/pci0000:00/0000:00:1f.3/sound",),
         source="Linux, sysfs",
-    ),
-    Pattern(
-        id="admin-smi-reset",
-        needles=("nvidia-smi -r", "--gpu-reset", "nvidia-smi -i"),
-        regex=regex(
-            rf"nvidia-smi (?:(?:-i|--id)[ =](?:(?P<bdf>{BDF})|\S+) )?(?:-r(?![\w-])|--gpu-reset(?:-ecc)?\b)"
-        ),
-        read=_acted("reset"),
-        examples=(
-            "lee : TTY=pts/0 ; PWD=/root ; USER=root ; COMMAND=/usr/bin/nvidia-smi --gpu-reset -i 0",
-            "# nvidia-smi -i 0000:65:00.0 -r",
-        ),
-        near=("nvidia-smi -i 0 -q",),
-        source="nvidia-smi(1)",
-    ),
-    Pattern(
-        id="admin-rmmod",
-        needles=("rmmod ", "modprobe -r", "modprobe --remove"),
-        regex=regex(r"\b(?:rmmod|modprobe (?:-r|--remove))(?: -\w+)* nvidia(?![\w-]*fs)"),
-        read=_acted("rmmod"),
-        examples=(
-            "lee : TTY=pts/0 ; PWD=/root ; USER=root ; COMMAND=/usr/sbin/rmmod nvidia_uvm nvidia",
-            "# modprobe -r nvidia_drm",
-        ),
-        near=("rmmod snd_hda_intel",),
-        source="kmod",
-    ),
-    Pattern(
-        id="admin-setpci",
-        needles=("setpci ",),
-        regex=regex(rf"\bsetpci (?:-v )?-s (?P<bdf>{BDF}) (?P<register>[\w.+]+)=[0-9a-fA-F:]+"),
-        read=_read_setpci,
-        examples=(
-            "# setpci -s 0000:64:00.0 BRIDGE_CONTROL=40:40",
-            "setpci -s 64:00.0 CAP_EXP+10.w=0040",
-        ),
-        near=("setpci -s 64:00.0 CAP_EXP+10.w",),
-        source="pciutils, setpci(8)",
-    ),
-    Pattern(
-        id="admin-slot-power",
-        needles=("/sys/bus/pci/slots/",),
-        regex=regex(r"(?:tee|>)\s*/sys/bus/pci/slots/[\w-]+/power\b"),
-        read=_acted("slot-power"),
-        examples=("echo 0 > /sys/bus/pci/slots/4/power",),
-        near=("cat /sys/bus/pci/slots/4/power",),
-        source="Linux, drivers/pci/slot.c",
-    ),
-    Pattern(
-        id="admin-nodedev",
-        needles=("nodedev-detach",),
-        regex=regex(
-            r"nodedev-detach (?:--device )?pci_(?P<node>[0-9a-f]{4}_[0-9a-f]{2}_[01][0-9a-f]_[0-7])"
-        ),
-        read=_read_nodedev,
-        examples=("virsh nodedev-detach pci_0000_65_00_0",),
-        near=("virsh nodedev-detach usb_1_2",),
-        source="libvirt",
     ),
 )
 

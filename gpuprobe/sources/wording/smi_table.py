@@ -58,10 +58,16 @@ _COLUMNS = {
     "pcie.link.width.current": "link_width",
     "clocks_throttle_reasons.active": "clocks_event_reasons",
     "clocks_event_reasons.active": "clocks_event_reasons",
+    "clocks_throttle_reasons.hw_power_brake_slowdown": "brake",
+    "clocks_event_reasons.hw_power_brake_slowdown": "brake",
+    "clocks_throttle_reasons.hw_thermal_slowdown": "hw_thermal",
+    "clocks_event_reasons.hw_thermal_slowdown": "hw_thermal",
     "index": "index",
     "name": "name",
     "uuid": "uuid",
 }
+_ACTIVE = {"brake": BRAKE, "hw_thermal": HW_THERMAL}
+"""Columns that say `Active` or `Not Active`, and the bit that each stands for."""
 BUSY = 50
 """Utilisation, per cent, from which a GPU has no reason to lower its link."""
 
@@ -116,6 +122,10 @@ def _parse(text: str, header: list[str] | None) -> _Row:
             # `.supported` prints many bits; an active mask has few.
             if key == "clocks_event_reasons" or (header is None and mask.bit_count() <= 4):
                 row.values["clocks_event_reasons"] = mask
+        elif key in _ACTIVE:
+            if cell == "Active":
+                reasons = int(row.values.get("clocks_event_reasons", 0))
+                row.values["clocks_event_reasons"] = reasons | _ACTIVE[key]
         elif key == "name":
             row.name = cell if not cell.startswith("[") else None
         elif number := _NUMBER.match(cell):

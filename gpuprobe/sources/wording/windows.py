@@ -140,6 +140,11 @@ def _read_code_43(match: re.Match[str], window: Window) -> Reading:
     )
 
 
+def _read_bugcheck(match: re.Match[str], window: Window) -> Reading:
+    code = match["detail"] or "0x124, a fatal hardware error"
+    return UncleanEndFound(what="reset-reason", detail=f"bugcheck {code}", **window.base())
+
+
 def _read_dpc_watchdog(match: re.Match[str], window: Window) -> Reading:
     return HostFaulted(what="soft-lockup", **window.base())
 
@@ -151,19 +156,22 @@ FAMILY = Family(
             id="nvlddmkm-event",
             needles=("nvlddmkm",),
             regex=regex(
-                r"(?:The description for )?[Ee]vent ID \(? ?(?:0|13|14|153) ?\)? (?:from|in|\()\s?(?:source|Source)?[ (]{0,3}nvlddmkm"
+                r"(?:The description for )?[Ee]vent ID [('\"]? ?(?:0|13|14|153) ?[)'\"]? (?:from|in|\()\s?(?:source|Source)?[ ('\"]{0,3}nvlddmkm"
                 r"|nvlddmkm\W{1,12}(?:[Ee]vent(?: ID)?|ID)?\W{0,6}(?:13|14|153)\b"
                 r"|[Ee]vent(?: ID)?\W{0,3}(?:0|13|14|153)\W{1,12}nvlddmkm"
                 r"|(?:Ereignis-ID|ID d.événement|identificador de evento|ID evento|ID do evento|идентификатор\w* события)\W{1,3}(?:0|13|14|153)\b[^\n]{1,40}nvlddmkm"
+                r"|<Provider Name=['\"]nvlddmkm['\"][^\n<]{0,60}>(?:</Provider>)?\s*<EventID\b[^>]{0,40}>(?:13|14|153)</EventID>"
                 r"|[^\n]{0,20}nvlddmkm[^\n]{1,12}(?:事件|イベント) ?ID ?(?:0|13|14|153)\b[^\n]{0,200}"
             ),
             read=_read_event,
             examples=(
                 "The description for Event ID 14 from source nvlddmkm cannot be found. Either the component that raises this event is not installed",
                 "The description for Event ID ( 13 ) in Source ( nvlddmkm ) cannot be found.",
+                "Message     : The description for Event ID '153' in Source 'nvlddmkm' cannot be found.",
                 "Error 3/2/2026 8:15:22 PM nvlddmkm 153 None",
                 'Die Beschreibung für die Ereignis-ID "153" aus der Quelle "nvlddmkm" wurde nicht gefunden.',
                 "无法找到来自源 nvlddmkm 的事件 ID 14 的描述。",
+                "<Event><System><Provider Name='nvlddmkm'/><EventID Qualifiers='49322'>14</EventID><Level>2</Level>",
             ),
             near=("nvlddmkm.sys 32.0.15.6094 loaded",),
             source="System event log",
@@ -255,6 +263,20 @@ FAMILY = Family(
             source="bugcheck reference",
         ),
         Pattern(
+            id="bugcheck",
+            needles=("rebooted from a bugcheck", "WHEA_UNCORRECTABLE_ERROR"),
+            regex=regex(
+                r"rebooted from a bugcheck\.\s+The bugcheck was: (?P<detail>0x(?!0{0,5}11[679]\b)[0-9a-fA-F]{2,16})\b|\bWHEA_UNCORRECTABLE_ERROR \(124\)"
+            ),
+            read=_read_bugcheck,
+            examples=(
+                "The computer has rebooted from a bugcheck.  The bugcheck was: 0x00000124 (0x4, 0xffffd20c, 0x0, 0x0). A dump was saved in: C:\\Windows\\MEMORY.DMP.",
+                "WHEA_UNCORRECTABLE_ERROR (124)\nA fatal hardware error has occurred.",
+            ),
+            near=("The bugcheck was saved", "what does WHEA_UNCORRECTABLE_ERROR mean?"),
+            source="System event log, BugCheck 1001; WinDbg",
+        ),
+        Pattern(
             id="live-kernel-event",
             needles=("LiveKernelEvent",),
             regex=regex(
@@ -311,11 +333,12 @@ FAMILY = Family(
         ),
         Pattern(
             id="pnp-surprise",
-            needles=("was surprise removed",),
-            regex=regex(r"PCI\\VEN_(?:10DE|1002)&[^\n]{0,160}was surprise removed", re.IGNORECASE),
-            read=lambda match, window: LossHinted(what="remove-busy", **window.base()),
+            needles=(" surprise removed",),
+            regex=regex(r"PCI\\VEN_(?:10DE|1002)&[^\n]{0,160}(?:was|has been) surprise removed", re.IGNORECASE),
+            read=lambda match, window: LossHinted(what="surprise-removed", **window.base()),
             examples=(
                 "Device PCI\\VEN_10DE&DEV_2204&SUBSYS_14671 was surprise removed as it was reported as missing on the bus.",
+                "Device PCI\\VEN_1002&DEV_744C&SUBSYS_5316\\6&1 has been surprise removed as it is reported as missing on the bus. Count of devices removed: 2",
             ),
             near=("Device USB\\VID_0B05 was surprise removed as it was reported as missing on the bus.",),
             source="Microsoft-Windows-Kernel-PnP",

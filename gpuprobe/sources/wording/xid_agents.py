@@ -237,13 +237,18 @@ PATTERNS: tuple[Pattern, ...] = (
     ),
     Pattern(
         id="xid-dcgm",
-        needles=("Detected XID", "Detected Xid", "Detected a XID", "Detected an XID"),
+        needles=("Detected XID", "Detected Xid", "Detected a XID", "Detected an XID", "XID error "),
         regex=regex(
-            r"Detected (?:an? XID|XID|Xid)(?: error)?:? (?P<code>\d{1,3})(?: error)? (?:for|on) GPU"
+            rf"(?:PCI:(?P<bdf>{SLOT})(?: GPU_UUID:(?P<uuid>{UUID}))? )?Detected (?:an? XID|XID|Xid)(?: error)?:? (?P<code>\d{{1,3}})(?: error)? (?:for|on) GPU"
+            r"|XID error (?P<code_policy>\d{1,3}) detected\.\s*$"
         ),
         read=_told_by("dcgm"),
-        examples=("Detected XID 79 for GPU 2. Drain and reboot.",),
-        near=("Detected XID wraparound in table 3",),
+        examples=(
+            "Detected XID 79 for GPU 2. Drain and reboot.",
+            "ErrorCode:DCGM_FR_XID_ERROR GPU:4 PCI:0000:c4:00.0 GPU_UUID:GPU-0d1e2f30-4152-6374-8596-a7b8c9daebfc Detected XID 31 for GPU 4 Please consult the documentation.",
+            "XID error 79 detected.",
+        ),
+        near=("Detected XID wraparound in table 3", "no XID error 79 detected in a year"),
         source="NVIDIA/DCGM, error texts",
     ),
     Pattern(

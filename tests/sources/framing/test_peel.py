@@ -34,6 +34,8 @@ KERNEL = [
     ("[Mi Jul  1 06:16:59 2026] ", "dmesg-time", None, None, ["[Mi Jul  1 06:16:59 2026]"], True, False),
     ("[mer. juil.  1 06:16:59 2026] ", "dmesg-time", None, None, ["[mer. juil.  1 06:16:59 2026]"], True, False),
     ("2026-07-01T06:16:59,123456+02:00 ", "dmesg-iso", None, None, ["2026-07-01T06:16:59,123456+02:00"], True, False),
+    ("10.5.0.3: kern: warning: [2026-07-01T06:16:59.123456789Z]: ", "dmesg-iso", "10.5.0.3", None, ["2026-07-01T06:16:59.123456789Z"], True, False),
+    ("node-3: user:    info: [2026-07-01T06:16:59.123456789Z]: ", "dmesg-iso", "node-3", None, ["2026-07-01T06:16:59.123456789Z"], False, False),
     ("4,1234,987654321,-;", "kmsg", None, None, ["987654321"], True, False),
     ("6,77,1500000,-,caller=T1;", "kmsg", None, None, ["1500000"], True, False),
     ("Sep  2 07:44:58 ox kernel: ", "journal-short", "ox", "kernel", ["Sep  2 07:44:58"], True, False),
@@ -294,6 +296,31 @@ def test_json_log_line_gives_its_message(fields):
     assert (record.message, record.framing) == (M, "json-lines")
 
 
+@pytest.mark.parametrize("fields", [
+    {"time": "2026-07-14T08:02:35.4Z", "level": "WARN", "msg": "xid event", "raw": M},
+    {"ts": "2026-07-14T08:02:35Z", "level": "warn", "msg": "xid error", "message": M},
+    {"ts": "2026-07-14T08:02:35Z", "level": "info", "msg": "read a line", "line": M},
+    {"time": "2026-07-14T08:02:35Z", "level": "INFO", "msg": "received", "events": {"events": [{"message": M}]}},
+])  # fmt: skip
+def test_the_line_that_an_agent_tells_of_stands_behind_its_message(fields):
+    """Health monitors keep it in a field of its own, or in an event that they pass on."""
+    (record,) = peel(1, json.dumps(fields))
+
+    assert record.message.startswith(f"{fields['msg']}: ")
+    assert M in record.message
+
+
+@pytest.mark.parametrize("fields", [
+    {"ts": "2026-07-14T08:02:35Z", "level": "info", "msg": "chat request", "message": M},
+    {"ts": "2026-07-14T08:02:35Z", "level": "info", "msg": "request received", "prompt": M},
+])  # fmt: skip
+def test_what_somebody_asked_a_model_is_no_line_of_an_agent(fields):
+    """The text beside such a message is a user's."""
+    (record,) = peel(1, json.dumps(fields))
+
+    assert M not in record.message
+
+
 @pytest.mark.parametrize("line", [
     'time=2026-09-02T07:44:58.358-05:00 level=WARN source=gpu.go:449 msg="no devices"',
     "[rank1]:[E1103 23:14:03.123456789 ProcessGroupNCCL.cpp:1595] [Rank 1] CUDA error",
@@ -481,3 +508,12 @@ def test_text_is_never_lost(prefixes, tail):
 def test_any_json_is_survived(value):
     """No JSON value, whatever its fields hold, raises."""
     assert peel(1, json.dumps(value))
+
+
+def test_an_open_bracket_is_no_identifier():
+    """An identifier such as `(sd-pam)` stands behind a host, and not these words."""
+    (record,) = peel(1, "2026-01-18T02:51:33.1Z failed (exitcode: -11) local_rank: 6 (pid: 4508)")
+    (child,) = peel(1, "2026-01-18T02:51:33.1+00:00 ox (sd-pam)[88]: session closed")
+
+    assert record.message.startswith("failed (exitcode: -11)")
+    assert (child.host, child.source, child.message) == ("ox", "(sd-pam)", "session closed")

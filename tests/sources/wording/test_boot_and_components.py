@@ -169,10 +169,54 @@ def test_unclean_end(line: str, what: str) -> None:
 
 def test_unsafe_shutdowns_must_rise() -> None:
     """One reading of a lifetime counter, or two equal ones, is no sign."""
-    assert events_of(boot.FAMILY, "Unsafe Shutdowns: 41\nUnsafe Shutdowns: 41") == []
-    event = one(boot, "Unsafe Shutdowns: 41\nUnsafe Shutdowns: 43")
+    name = "/dev/nvme0n1: "
+    assert events_of(boot.FAMILY, f"{name}Unsafe Shutdowns: 41\n{name}Unsafe Shutdowns: 41") == []
+    event = one(boot, f"{name}Unsafe Shutdowns: 41\n{name}Unsafe Shutdowns: 43")
     assert isinstance(event, UncleanEndFound)
     assert event.detail == "unsafe shutdowns 41 -> 43"
+
+
+def nvme_log(name: str, count: str) -> str:
+    return (
+        f"Smart Log for NVME device:{name} namespace-id:ffffffff\ncritical_warning : 0\n"
+        f"power_cycles : 812\nunsafe_shutdowns : {count}\nmedia_errors : 0\n"
+    )
+
+
+def smartctl(serial: str, count: str) -> str:
+    return f"Model Number:   Example SSD\nSerial Number:  {serial}\nUnsafe Shutdowns:  {count}\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        nvme_log("nvme0", "41") + nvme_log("nvme1", "42"),
+        smartctl("S4EWNX0R1", "41") + smartctl("S4EWNX0R2", "42"),
+        smartctl("S4EWNX0R1", "41") + nvme_log("nvme0", "42"),
+        smartctl("[REDACTED]", "41") + smartctl("[REDACTED]", "42"),
+        "Unsafe Shutdowns: 41\nUnsafe Shutdowns: 42",
+        nvme_log("nvme0", "41") + "Unsafe Shutdowns: 42",
+        nvme_log("nvme0", "42") + nvme_log("nvme1", "41") + nvme_log("nvme0", "42"),
+    ],
+)
+def test_counts_of_several_drives_are_no_rise(text: str) -> None:
+    """41 of one and 42 of the next; nor where it is not said which drive is meant."""
+    assert events_of(boot.FAMILY, text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        nvme_log("nvme0", "41") + nvme_log("nvme1", "7") + nvme_log("nvme0", "42"),
+        nvme_log("nvme0n1", "41") + nvme_log("nvme0", "42"),
+        smartctl("S4EWNX0R1", "41") + smartctl("S4EWNX0R2", "7") + smartctl("S4EWNX0R1", "42"),
+    ],
+)
+def test_a_rise_is_found_past_another_drive(text: str) -> None:
+    """All drives of a machine, read before and after."""
+    (event,) = events_of(boot.FAMILY, text)
+    assert isinstance(event, UncleanEndFound)
+    assert event.detail == "unsafe shutdowns 41 -> 42"
 
 
 def test_sleep_and_supply() -> None:

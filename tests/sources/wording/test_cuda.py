@@ -24,6 +24,8 @@ def failed(block: str) -> CudaFailed:
         ("RuntimeError: CUDA error: an illegal memory access was encountered", 700, "torch"),
         ("RuntimeError: CUDA error: misaligned address", 716, "torch"),
         ("RuntimeError: No CUDA GPUs are available", 100, "torch"),
+        ("[rank1]: torch.AcceleratorError: CUDA error: API call is not supported in the installed CUDA driver", 36, "torch"),
+        ("n7:77:88 [1] transport/shm.cc:590 NCCL WARN Cuda failure 217 'peer access is not supported between these two devices'", 217, "nccl"),
         ("RuntimeError: Found no NVIDIA driver on your system.", 35, "torch"),
         ("RuntimeError: HIP error: an illegal memory access was encountered", 700, "hip"),
         ("hipErrorIllegalAddress: an illegal memory access was encountered", 700, "hip"),

@@ -5,10 +5,19 @@ from __future__ import annotations
 import pytest
 from _windows import events_of, windows_of
 
-from gpuprobe.sources.wording import aer, boot, nvidia_other, nvrm, pci, pci_tools, pciehp
+from gpuprobe.sources.wording import (
+    aer,
+    boot,
+    device_acts,
+    nvidia_other,
+    nvrm,
+    pci,
+    pci_tools,
+    pciehp,
+)
 from gpuprobe.sources.wording.base import Family, Pattern
 
-FAMILIES = (nvrm, nvidia_other, aer, pciehp, pci, pci_tools, boot)
+FAMILIES = (nvrm, nvidia_other, aer, pciehp, pci, pci_tools, device_acts, boot)
 PATTERNS = [(module.FAMILY, pattern) for module in FAMILIES for pattern in module.FAMILY.patterns]
 EXAMPLES = [(f, p, text) for f, p in PATTERNS for text in p.examples]
 NEAR = [(f, p, text) for f, p in PATTERNS for text in p.near]

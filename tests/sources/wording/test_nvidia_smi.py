@@ -276,6 +276,18 @@ def test_csv_rows_are_samples_and_the_last_is_the_loss() -> None:
     assert lost.stamp.raw == "2026/05/11 09:12:44.700"
 
 
+def test_csv_columns_of_single_reasons_are_read() -> None:
+    """`Active` in the column of a brake or a thermal slowdown is the same as its bit."""
+    text = """timestamp, pci.bus_id, clocks_event_reasons.hw_power_brake_slowdown, clocks_throttle_reasons.hw_thermal_slowdown, power.draw [W]
+2026/05/11 09:12:43.690, 00000000:41:00.0, Not Active, Not Active, 690.00 W
+2026/05/11 09:12:44.690, 00000000:41:00.0, Active, Not Active, 210.00 W
+2026/05/11 09:12:45.690, 00000000:41:00.0, Not Active, Active, 210.00 W"""
+    events = read_lines(SMI_TABLE, text)
+
+    assert [e.what for e in events if isinstance(e, PowerReported)] == ["brake"]
+    assert [e.what for e in events if isinstance(e, ThermalReported)] == ["slowdown"]
+
+
 def test_csv_without_a_header_reads_units_only() -> None:
     events = read_lines(SMI_TABLE, CSV.split("\n")[1])
 

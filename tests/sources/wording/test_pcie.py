@@ -24,7 +24,7 @@ from gpuprobe.events import (
     SystemDescribed,
 )
 from gpuprobe.identity import PciAddress
-from gpuprobe.sources.wording import aer, pci, pci_tools, pciehp
+from gpuprobe.sources.wording import aer, device_acts, pci, pci_tools, pciehp
 
 GPU = PciAddress.parse("0000:65:00.0")
 PORT = PciAddress.parse("0000:64:00.0")
@@ -440,7 +440,7 @@ def test_lspci_link_of_a_section() -> None:
 def test_admin(line: str, what: str, device: PciAddress | None) -> None:
     """What somebody did on purpose is known with the device it was done to."""
     (event,) = [
-        event for event in events_of(pci_tools.FAMILY, line) if isinstance(event, AdminActed)
+        event for event in events_of(device_acts.FAMILY, line) if isinstance(event, AdminActed)
     ]
 
     assert (what, device) == (event.what, event.device)

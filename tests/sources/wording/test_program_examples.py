@@ -14,8 +14,9 @@ from gpuprobe.sources.wording.graphics import FAMILY as GRAPHICS
 from gpuprobe.sources.wording.jit_cache import FAMILY as JIT_CACHE
 from gpuprobe.sources.wording.nccl import FAMILY as NCCL
 from gpuprobe.sources.wording.oom import FAMILY as OOM
+from gpuprobe.sources.wording.schedulers import FAMILY as SCHEDULERS
 
-FAMILIES = (CUDA, NCCL, GRAPHICS, ENGINES, CRASH, OOM, JIT_CACHE, DRIVER_SETUP)
+FAMILIES = (CUDA, NCCL, GRAPHICS, ENGINES, SCHEDULERS, CRASH, OOM, JIT_CACHE, DRIVER_SETUP)
 EXAMPLES = [
     pytest.param(family, pattern, example, id=pattern.id)
     for family in FAMILIES
