@@ -26,10 +26,16 @@ AT_ONCE: Final = 8
 """Pieces of a terminal that are copied before it is asked again whether there is more."""
 
 PIECE: Final = 1 << 12
+"""Bytes that a terminal gives at once, at most one less."""
+
+GATHERED: Final = AT_ONCE * PIECE
 """Up to so many bytes the copy for the probe may wait for more, as a frame costs much beside it."""
 
 GATHER_S: Final = 0.02
 """How long it waits, where output came just before, unless `CHUNK` is full earlier."""
+
+LATE_S: Final = 0.2
+"""How long it waits at most where its pump cannot look after it: the target takes nothing."""
 
 BACKLOG: Final = 1 << 20
 """Bytes kept for a probe that does not read; of more, the oldest are dropped."""
@@ -52,7 +58,8 @@ class Mirror:
             it `waits`, and by `flush` at `due_s` otherwise.
 
     Attributes:
-        due_s: When gathered output is to be sent, seconds of `time.monotonic()`; None for never.
+        due_s: When gathered output is to be sent by `flush`, seconds of `time.monotonic()`; None
+            for never.
     """
 
     def __init__(self, descriptor: int, on_wait: Callable[[], None]) -> None:
@@ -88,10 +95,28 @@ class Mirror:
         if called:
             self._on_wait()
 
-    def put_output(self, stream: int, data: memoryview) -> None:
-        """Send what the engine wrote, at once or with what it writes next; see `PIECE`."""
+    def put_output(self, stream: int, data: memoryview) -> bool:
+        """Send what the engine wrote, at once or with what it writes next; see `GATHERED`.
+
+        Returns:
+            Whether it waits for more: then `send_gathered` is to be called after `GATHER_S`.
+        """
         with self._lock:
             called = self.descriptor >= 0 and self._put_output(stream, data)
+            gathers = bool(self._gathered)
+        if called:
+            self._on_wait()
+        return gathers
+
+    def send_gathered(self) -> None:
+        """Nothing more came."""
+        with self._lock:
+            waited = self.waits
+            self._end_gathering()
+            self._sent_s = time.monotonic()
+            self._flush()
+            self._keep()
+            called = self.waits and not waited
         if called:
             self._on_wait()
 
@@ -131,7 +156,7 @@ class Mirror:
             joins = stream == self._gathered_from[0] and end <= CHUNK
         else:
             joins = time.monotonic() - self._sent_s < GATHER_S
-        if not joins or len(data) > PIECE:
+        if not joins or len(data) > GATHERED:
             self._sent_s = time.monotonic()
             return self._put(relay_frames.OUTPUT, stream, data)
         if not self._gathered:
@@ -140,7 +165,7 @@ class Mirror:
         self._gathered = end
         if self.due_s is not None:
             return False
-        self.due_s = time.monotonic() + GATHER_S
+        self.due_s = time.monotonic() + LATE_S
         return True
 
     def _end_gathering(self) -> None:
@@ -228,6 +253,7 @@ class Pump(threading.Thread):
         self._stream = stream
         self._mirror = mirror
         self._on_news = on_news
+        self._gathers = False
         self._wake_read, self._wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
 
     def drain(self) -> None:
@@ -254,39 +280,53 @@ class Pump(threading.Thread):
         at_once = 1 if os.get_blocking(self._source) else AT_ONCE
         left: int | None = None
         while True:
+            wait_ms = GATHER_S * 1000 if self._gathers else None
             # After the engine's end, what is there is read and nothing is waited for: a daemon that
             # keeps the pipe open may never write again.
             ends = left is not None and not self.drained
-            ready = dict(poller.poll(0 if ends else None))
+            ready = dict(poller.poll(0 if ends else wait_ms))
+            if self._gathers and not ready:
+                self._gathers = False
+                self._mirror.send_gathered()
             if self._wake_read in ready:
                 poller.unregister(self._wake_read)
                 left = PIPE_BYTES  # a pipe held no more: what comes behind it is not the engine's
             if ready.get(target, 0) & _GONE:
                 return
-            for _ in range(at_once if self._source in ready else 0):
-                size = _read(self._source, view)
+            if self._source in ready:
+                size = self._copy_pieces(view, target, at_once)
                 if size is None:
-                    break
-                if size == 0 or not self._hand_on(view[:size], target):
                     return
                 left = left - size if left is not None else None
             if left is not None and not self.drained and (self._source not in ready or left <= 0):
                 self.drained = True
                 self._on_news()
 
-    def _hand_on(self, data: memoryview, target: int) -> bool:
-        """Write everything; False when nobody reads it, as a broken pipe tells its writer."""
-        self._mirror.put_output(self._stream, data)
-        while data:
-            try:
-                data = data[os.write(target, data) :]
-            except BlockingIOError:  # somebody else made this pipe or terminal so
-                _wait_writable(target)
-            except BrokenPipeError:
-                return False
-            except OSError:  # a full disk, a terminal that was hung up: the engine goes on
-                return True
-        return True
+    def _copy_pieces(self, view: memoryview, target: int, most: int) -> int | None:
+        """Copy what is there, at most so many pieces; gives its size, None at the end.
+
+        The probe gets the first before the target may make us wait, as it may be the engine's
+        last; those that come right behind it, as in a flood, it gets together.
+        """
+        source, piece = self._source, PIECE if most > 1 else CHUNK
+        begin = end = 0
+        over = False
+        for number in range(most):
+            size = _read(source, view[end : end + piece])
+            if not size:
+                over = size == 0
+                break
+            data = view[end : end + size]
+            end += size
+            if number == 0:
+                self._gathers = self._mirror.put_output(self._stream, data)
+                begin = end
+            if not _write_all(target, data):
+                over = True
+                break
+        if begin < end:
+            self._gathers = self._mirror.put_output(self._stream, view[begin:end])
+        return None if over else end
 
     def _let_go(self) -> None:
         os.close(self._source)
@@ -310,6 +350,23 @@ def _read(source: int, view: memoryview) -> int | None:
         return None
     except OSError:  # a terminal without a program left
         return 0
+
+
+def _write_all(target: int, data: memoryview) -> bool:
+    """Write everything; False when nobody reads it, as a broken pipe tells its writer."""
+    try:
+        written = os.write(target, data)
+        while written < len(data):
+            data = data[written:]
+            written = os.write(target, data)
+    except BlockingIOError:  # somebody else made this pipe or terminal so
+        _wait_writable(target)
+        return _write_all(target, data)
+    except BrokenPipeError:
+        return False
+    except OSError:  # a full disk, a terminal that was hung up: the engine goes on
+        return True
+    return True
 
 
 def _wait_writable(descriptor: int) -> None:

@@ -141,3 +141,60 @@ def test_a_terminal_is_copied_piece_by_piece() -> None:
     assert pump.over
     for number in (reader, target, probe, mirrored):
         os.close(number)
+
+
+def test_what_is_gathered_is_sent_by_the_pump_when_nothing_more_comes() -> None:
+    """Nobody else looks after it: two lines, of which the second waits for a third."""
+    source, engine = os.pipe()
+    reader, target = os.pipe()
+    probe, mirrored = os.pipe2(os.O_NONBLOCK)
+    pump = Pump(source, [target], 1, Mirror(mirrored, lambda: None), lambda: None)
+    pump.start()
+    for line in (b"one\n", b"two\n"):
+        os.write(engine, line)
+        assert os.read(reader, 100) == line
+
+    told: list[relay_frames.Frame] = []
+    frame_reader, until = relay_frames.FrameReader(), time.monotonic() + LIMIT_S
+    while b"".join(frame.data for frame in told) != b"one\ntwo\n":
+        assert time.monotonic() < until, told
+        told += frames(frame_reader, probe)
+        time.sleep(0.005)
+
+    os.close(engine)
+    pump.join(LIMIT_S)
+    for number in (reader, target, probe, mirrored):
+        os.close(number)
+
+
+def test_a_stopped_terminal_keeps_only_a_floods_next_pieces_from_the_probe() -> None:
+    """What comes alone is told before anybody waits for the terminal."""
+    source, slave = os.openpty()
+    tty.setraw(slave)
+    os.set_blocking(source, False)
+    reader, target = os.pipe()
+    os.set_blocking(target, False)
+    while True:
+        try:
+            os.write(target, b"x" * 4096)
+        except BlockingIOError:
+            break
+    os.set_blocking(target, True)
+    probe, mirrored = os.pipe2(os.O_NONBLOCK)
+    pump = Pump(source, [target], 0, Mirror(mirrored, lambda: None), lambda: None)
+    pump.start()
+    os.write(slave, b"last words\n")
+
+    told: list[relay_frames.Frame] = []
+    frame_reader, until = relay_frames.FrameReader(), time.monotonic() + LIMIT_S
+    while [frame.data for frame in told] != [b"last words\n"]:
+        assert time.monotonic() < until, told
+        told += frames(frame_reader, probe)
+        time.sleep(0.005)
+
+    assert pump.is_alive()
+    os.close(reader)  # the terminal goes, and with it the wait
+    os.close(slave)
+    pump.join(LIMIT_S)
+    for number in (target, probe, mirrored):
+        os.close(number)
