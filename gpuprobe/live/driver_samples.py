@@ -34,14 +34,6 @@ class DriverSamples(Sequence[tuple[float, float]]):
         packed = memoryview(self._packed)  # a third of what unpacking one by one costs
         return packed.cast("Q")[::2].tolist(), packed.cast("I")[2::4].tolist()
 
-    def highest(self) -> float:
-        """The highest of them, watts.
-
-        Raises:
-            ValueError: There is none.
-        """
-        return max(memoryview(self._packed).cast("I")[2::4]) / 1e3
-
     def __iter__(self) -> Iterator[tuple[float, float]]:
         for at, power in SAMPLE.iter_unpack(self._packed):
             yield at / 1e6, power / 1e3

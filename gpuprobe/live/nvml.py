@@ -36,7 +36,7 @@ QUEUE: Final = 20_000
 READINGS: Final = frozenset({"samples", "rows", "sample", "power", "processes", "absent"})
 """Messages that say nothing but values."""
 TEND_EVERY_S: Final = 0.1
-SLEEP_EVERY_S: Final = 1.0
+SLEEP_EVERY_S: Final = 2.0
 RESTART_S: Final = 30.0
 """A child that died or met another driver's version is replaced after this long."""
 

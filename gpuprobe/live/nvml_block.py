@@ -42,6 +42,9 @@ _FIELD_CODES: Final = {0: "d", 1: "I", 2: "Q", 3: "Q", 4: "q", 5: "i", 6: "H"}
 """By the value type of a field."""
 
 
+_pack_time: Final = struct.Struct("=q").pack_into
+
+
 class NotQuick(Exception):  # noqa: N818 - a condition, not a programming error
     """A call is none of those, or the library or the binding has not what it takes."""
 
@@ -151,7 +154,7 @@ class Block:
 
     def row(self, at_ns: int) -> bytes:
         """What the calls have filled, with its time."""
-        struct.pack_into("=q", self._room, 0, at_ns)
+        _pack_time(self._room, 0, at_ns)
         return bytes(self._room)
 
     def value(self, name: str) -> Any:

@@ -6,6 +6,7 @@ import contextlib
 import threading
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +67,7 @@ class Device:
         self._events = EventWait(child, self)
         self._told_slow: dict[str, Any] = {}
         self._block: Block | None = None
+        self._packed: deque[bytes] = deque()
         self._calm: list[Any] = []
         self._calm_at = 0
         self._pids: list[int] | None = None
@@ -319,7 +321,9 @@ class Device:
             if block.read(Group.FAST) and (not is_calm_due or block.read(Group.CALM)):
                 if is_calm_due:
                     self._calm_at = began + CALM_NS
-                self._child.out.add_packed(self.slot, block.layout, block.row(began), until)
+                self._packed.append(block.row(began))
+                if until >= self._child.out.flush_at_ns:
+                    self._child.out.flush()
                 return began
             self._block, is_calm_due = None, True  # what failed is found out below
         row = [began, *self._row_of(Group.FAST)]
@@ -337,7 +341,9 @@ class Device:
         answered = {group: found for group, found in steps.items() if found is not None}
         if len(answered) == len(steps) and not self._child.settings.once:
             with contextlib.suppress(NotQuick):
-                self._block = Block(self._child.nvml, self._handle, answered, self._enter)
+                block = Block(self._child.nvml, self._handle, answered, self._enter)
+                self._block = block
+                self._packed = self._child.out.of_device(self.slot, block.layout)
                 self._calm_at = 0  # the block has no answer of that group yet
 
     def _row_of(self, group: Group) -> list[Any]:

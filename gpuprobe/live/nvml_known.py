@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpuprobe.identity import PciAddress
-from gpuprobe.live.nvml_rows import FAST_NAMES
+from gpuprobe.live.nvml_rows import FAST_NAMES, SampleRows
 from gpuprobe.reading import Known, Reading, Reason, Unavailable
 
 
@@ -17,7 +17,7 @@ class Device:
     Attributes:
         pci: Its address, once it was opened.
         readings: The newest value of each slow name, or why there is none.
-        fast: Its newest row.
+        fast: Its newest row, or rows of which the last is that.
         over: It is no longer sampled: lost, gone, skipped.
         not_opened: Why it could not be opened, or None.
         lost: Why it is lost, or None.
@@ -32,7 +32,7 @@ class Device:
     name: str | None = None
     index: int | None = None
     readings: dict[str, Reading[Any]] = field(default_factory=dict)
-    fast: list[Any] = field(default_factory=list)
+    fast: list[Any] | SampleRows = field(default_factory=list)
     over: bool = False
     not_opened: Unavailable | None = None
     lost: Unavailable | None = None
@@ -44,7 +44,8 @@ class Device:
     def newest(self) -> dict[str, Reading[Any]]:
         """The newest reading of every name."""
         found = dict(self.readings)
-        for name, value in zip(FAST_NAMES, self.fast[1:], strict=False):
+        row = self.fast.newest_row() if isinstance(self.fast, SampleRows) else self.fast
+        for name, value in zip(FAST_NAMES, row[1:], strict=False):
             if value is not None:
                 found[name] = as_reading(value)
         return found

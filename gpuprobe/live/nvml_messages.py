@@ -247,7 +247,7 @@ class Translator:
         base = self.base(message, "samples of the fast group", "nvmlDeviceGet*", device.pci)
         rows = SampleRows(message["layout"], message["rows"], self._beside(message, device))
         self._number += len(rows)
-        device.fast = rows.newest_row()
+        device.fast = rows
         return [SamplesTaken.trusted({**base, "samples": rows})] if rows.has_readings else []
 
     def _on_rows(self, message: dict[str, Any]) -> list[Event]:
@@ -272,7 +272,7 @@ class Translator:
         device = self._device(message)
         samples = DriverSamples(message["samples"])
         device.readings["power_samples"] = Known(samples)
-        text = f"{len(samples)} power samples of the driver, at most {samples.highest():.0f} W"
+        text = f"{len(samples)} power samples of the driver"
         base = self.base(message, text, "nvmlDeviceGetSamples", device.pci)
         return [PowerSampled.trusted({**base, "samples": samples})]
 

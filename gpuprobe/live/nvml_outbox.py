@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +23,9 @@ class Outbox:
         batch_s: Readings wait this long at most, seconds.
         on_broken: Called when nobody reads the pipe any more.
         descriptor: Where to write.
+
+    Attributes:
+        flush_at_ns: When what waits is to be written, nanoseconds of `time.monotonic_ns()`.
     """
 
     def __init__(self, batch_s: float, on_broken: Callable[[], None], descriptor: int = 1) -> None:
@@ -31,12 +35,14 @@ class Outbox:
         self._lock = threading.Lock()
         self._waiting: list[dict[str, Any]] = []
         self._rows: dict[int, dict[str, Any]] = {}
+        self._packed: dict[tuple[int, str], deque[bytes]] = {}
         self._heard_of: set[int] = set()
-        self._flush_at = 0
+        self.flush_at_ns = 0
 
     def send(self, kind: str, **fields: Any) -> None:
         """Write a message now, behind what waits."""
         with self._lock:
+            self._take_packed()
             self._waiting.append(_message(kind, fields))
             self._write()
 
@@ -54,43 +60,48 @@ class Outbox:
             period_ns: Time to the device's next row.
         """
         layout, packed = wire.pack_row(row)
-        self._add(slot, layout, packed or row, row[0] + period_ns // 2)
-
-    def add_packed(self, slot: int, layout: str, row: bytes, until_ns: int) -> None:
-        """As `add_row`, of a row that is packed.
-
-        Args:
-            slot: The device's slot.
-            layout: See `wire`.
-            row: Its bytes.
-            until_ns: What waits is written where that is due until then.
-        """
-        self._add(slot, layout, row, until_ns)
-
-    def _add(self, slot: int, layout: str, row: bytes | list[Any], until_ns: int) -> None:
         with self._lock:
-            message = self._rows.get(slot)
-            if message is None or message.get("layout", "") != layout:
-                message = self._rows[slot] = _of_rows(slot, layout)
-                self._waiting.append(message)
-            message["rows"] += row if layout else [row]
+            self._take_packed()
+            self._add(slot, layout, packed or row)
             first = slot not in self._heard_of
-            if first or until_ns >= self._flush_at:
+            if first or row[0] + period_ns // 2 >= self.flush_at_ns:
                 self._heard_of.add(slot)
                 self._write()
+
+    def of_device(self, slot: int, layout: str) -> deque[bytes]:
+        """Where packed rows of a device are put; see `wire`. They go with what is written next.
+
+        The device's thread adds to it without a lock, and looks at `flush_at_ns` itself.
+        """
+        with self._lock:
+            return self._packed.setdefault((slot, layout), deque())
+
+    def _add(self, slot: int, layout: str, row: bytes | list[Any]) -> None:
+        message = self._rows.get(slot)
+        if message is None or message.get("layout", "") != layout:
+            message = self._rows[slot] = _of_rows(slot, layout)
+            self._waiting.append(message)
+        message["rows"] += row if layout else [row]
 
     def flush(self) -> None:
         """Write what waits."""
         with self._lock:
             self._write()
 
+    def _take_packed(self) -> None:
+        """Put the rows that devices left into messages."""
+        for (slot, layout), rows in self._packed.items():
+            while rows:
+                self._add(slot, layout, rows.popleft())
+
     def _write(self) -> None:
+        self._take_packed()
         if not self._waiting:
             return
         data = b"".join(map(wire.encode, self._waiting))
         self._waiting = []
         self._rows = {}
-        self._flush_at = time.monotonic_ns() + self._batch_ns
+        self.flush_at_ns = time.monotonic_ns() + self._batch_ns
         try:
             while data:
                 data = data[os.write(self._descriptor, data) :]

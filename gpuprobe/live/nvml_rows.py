@@ -117,7 +117,7 @@ class _Layout:
             end = place.offset + struct.calcsize("=" + place.code)
             self.columns.append((name, place))
         letters.append(f"{int(size) - end}x")
-        if not end <= int(size) <= ROW_LIMIT:
+        if not end <= int(size) <= ROW_LIMIT or int(size) % 8:
             raise ValueError(f"{text!r}: rows of {size} bytes")
         self.row = struct.Struct("".join(letters))
         types = dict(zip(_NAMES, _TYPES, strict=True))
@@ -133,7 +133,10 @@ def _place(text: str) -> wire.Place:
     found = _PLACE.fullmatch(text)
     if found is None:
         raise ValueError(f"{text!r} is no place")
-    return wire.Place(int(found[1]), found[2], float(found[3] or 1))
+    place = wire.Place(int(found[1]), found[2], float(found[3] or 1))
+    if place.offset % struct.calcsize("=" + place.code):
+        raise ValueError(f"{text!r} is not aligned")
+    return place
 
 
 _PLACE: Final = re.compile(r"(\d{1,4})([iIqQdH])(?:\*(\d{1,4}(?:\.\d{1,6})?))?")
@@ -194,13 +197,11 @@ class SampleRows(Sequence[GpuSampled]):
         return bool(self._layout.sampled)
 
     def _column(self, place: wire.Place) -> list[Any]:
-        size = self._layout.row.size
-        return [
-            place.scaled(
-                struct.unpack_from("=" + place.code, self._packed, begin + place.offset)[0]
-            )
-            for begin in range(0, len(self._packed), size)
-        ]
+        packed: Any = memoryview(self._packed)
+        numbers = packed.cast(place.code)  # all of them, of which a row has a whole number
+        size = numbers.itemsize
+        found: list[Any] = numbers[place.offset // size :: self._layout.row.size // size].tolist()
+        return found if place.scale == 1 else list(map(place.scaled, found))
 
     def _row(self, number: int) -> tuple[Any, ...]:
         return self._layout.row.unpack_from(self._packed, number * self._layout.row.size)

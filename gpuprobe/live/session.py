@@ -312,11 +312,8 @@ class Session:
                     yield from self._noted_sample(event)
                 else:
                     self._note(source, event)
-        while True:
-            try:
-                yield self._tests.get_nowait()
-            except queue.Empty:
-                return
+        while not self._tests.empty():
+            yield self._tests.get_nowait()
 
     def _is_wanted(self, event: Event) -> bool:
         """Whether it is about a device that is watched, a port above one, or about none."""

@@ -138,6 +138,9 @@ def to_text(data: bytes | bytearray) -> str:
 _ENCODER: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True, default=to_text)
 
 
+_DECODE: Final = json.JSONDecoder().decode
+
+
 def encode(message: dict[str, Any]) -> bytes:
     """One line of the protocol."""
     return _ENCODER.encode(message).encode() + b"\n"
@@ -208,7 +211,7 @@ def _packer(types: tuple[type, ...]) -> tuple[str, struct.Struct | None]:
 def decode(line: bytes) -> dict[str, Any] | None:
     """The message of a line, or None for a line that is none (cut off by a death)."""
     try:
-        message = json.loads(line)
+        message = _DECODE(line.decode())
     except (ValueError, RecursionError):
         return None
     return message if isinstance(message, dict) and "t" in message else None

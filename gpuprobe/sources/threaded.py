@@ -128,9 +128,8 @@ class ThreadedSource(ABC):
         if turn is None:
             return []
         found: list[Event] = []
-        with contextlib.suppress(IndexError):
-            while True:
-                found.append(turn.events.popleft())
+        while turn.events:  # nobody else takes from it
+            found.append(turn.events.popleft())
         if turn.missed:
             missed, turn.missed = turn.missed, 0
             found.append(self._changed("gap", f"{missed} events came faster than they were taken"))

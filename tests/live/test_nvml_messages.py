@@ -37,6 +37,8 @@ DAMAGED = (
     f"99999 8d{_NONE}",
     f"32 8d 8d{_NONE[:-2]}",
     f"x 8d{_NONE}",
+    f"24 12d{_NONE}",
+    f"20 8d{_NONE}",
     5,
 )
 """Layouts of rows that are none: too short or long, no letter, two values in one place."""
