@@ -31,7 +31,8 @@ FIRST_LOOK_S = 10.0
 """How long a first sign of a GPU is waited for before "there is none"."""
 
 REFRESH_S = 0.25
-LINES_EVERY_S = 1.0
+LINES_EVERY_S = 2.0
+"""Lines for a pipe come so often, and samples for them: each wake-up costs more than a sample."""
 
 
 @click.command("watch")
@@ -78,8 +79,8 @@ def command(
     """Watch this machine's GPUs and their bus, live.
 
     On a terminal a screen: a row a GPU, events below, the verdict on top the moment a device is
-    lost; q quits, p pauses the picture (watching goes on). Elsewhere one line a second for each
-    GPU, and a line for each event. SIGUSR1 lets go of NVML, so that the driver can be unloaded,
+    lost; q quits, p pauses the picture (watching goes on). Elsewhere a line for each GPU every two
+    seconds, and a line for each event. SIGUSR1 lets go of NVML, so that the driver can be unloaded,
     and SIGUSR2 takes it again.
 
     Exit codes: 0 nothing failed while watching, 1 something did, 3 no GPU could be looked at,
@@ -229,7 +230,7 @@ def _nothing_there(board: Board, devices: tuple[PciAddress, ...]) -> int:
 def _lines(
     session: Session, board: Board, over: Callable[[], bool], updates: Iterator[Update]
 ) -> None:
-    """One line a second for each GPU, and each event as it comes."""
+    """A line for each GPU now and then, and each event as it comes."""
     from gpuprobe.reporters.live_lines import LineReporter
 
     reporter = LineReporter(board)
@@ -245,7 +246,7 @@ def _lines(
             for line in reporter.verdict():
                 _say(line)
         if time.monotonic() >= due:
-            due = max(due + LINES_EVERY_S, time.monotonic())
+            due = time.monotonic() + LINES_EVERY_S * 0.9  # the next samples may be a little early
             for line in reporter.rows():
                 _say(line)
         if over():

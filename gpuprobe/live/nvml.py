@@ -231,10 +231,10 @@ class NvmlProbe:
         0.0 where that is not known, as it is while a call is running.
         """
         process = self._process
-        for slot, one in list(self._translator.devices.items()) if process is not None else ():
-            if one.pci == device and not one.over and process is not None:
-                state = process.state(slot)
-                return 0.0 if state.call else state.since_ns / 1e9
+        if process is not None:
+            for slot, one in list(self._translator.devices.items()):
+                if one.pci == device and not one.over:
+                    return process.answered_ns(slot) / 1e9
         return 0.0
 
     def system(self) -> dict[str, Reading[Any]]:

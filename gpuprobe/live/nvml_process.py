@@ -242,6 +242,11 @@ class NvmlProcess:
         """Which call a slot's thread is in."""
         return wire.get_state(memoryview(self._memory), slot)
 
+    def answered_ns(self, slot: int) -> int:
+        """When a slot's device last answered, by `time.monotonic_ns()`; 0 inside of a call."""
+        call, _, since_ns = wire.unpack_state(self._memory, slot * wire.STATE_SIZE)
+        return 0 if call else since_ns
+
     def is_in_call(self, slot: int) -> bool:
         """Whether a slot's thread is inside a call: what most are not, at the least cost."""
         at = slot * wire.STATE_SIZE

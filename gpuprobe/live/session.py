@@ -58,6 +58,12 @@ POLL_S: Final = 0.6
 AFTER_SAMPLES: Final = 2.0
 """Behind samples the pause is this many times as long, so that the next ones end it."""
 
+LATE: Final = 1.2
+"""And this many times as long as the samples were apart, where that is longer."""
+
+APART_LIMIT_S: Final = 2.0
+"""As far as samples are apart at most for that: calls that hang are looked for in between."""
+
 APART_S: Final = 0.02
 """Shortest: a source that has something a thousand times a second does not make it longer."""
 
@@ -179,12 +185,12 @@ class Session:
         Args:
             poll_s: How often at least, seconds; `self.poll_s` when None.
         """
-        polled = time.monotonic()
-        sampled = False
+        polled = sampled_at = time.monotonic()
+        sampled, apart = False, 0.0
         while not self._over.is_set():
             longest = self.poll_s if poll_s is None else poll_s
             if sampled and poll_s is None:
-                longest *= AFTER_SAMPLES
+                longest = max(longest * AFTER_SAMPLES, LATE * min(apart, APART_LIMIT_S))
             due = max(0.0, self._ask_at - time.monotonic()) if self._news else longest
             self._wake.wait(min(longest, due))
             if (early := polled + APART_S - time.monotonic()) > 0:
@@ -195,6 +201,8 @@ class Session:
                 return
             update = self.poll()
             sampled = bool(update.samples)
+            if sampled:
+                apart, sampled_at = polled - sampled_at, polled
             yield update
 
     def nudge(self) -> None:

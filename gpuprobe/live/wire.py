@@ -117,6 +117,9 @@ class CallState:
 
 pack_state = _STATE.pack_into
 """`pack_state(memory, slot * STATE_SIZE, call, tid, since_ns)`: for the hot path of the child."""
+unpack_state = _STATE.unpack_from
+"""The same back: call, thread, and since when."""
+
 STATE_SIZE: Final = _STATE.size
 
 

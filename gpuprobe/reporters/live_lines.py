@@ -26,7 +26,7 @@ def event_line(event: EventLine) -> str:
 
 
 class LineReporter:
-    """The same for a pipe or a file: one line a second a GPU, events and verdicts as they come.
+    """The same for a pipe or a file: a line a GPU now and then, events and verdicts as they come.
 
     Args:
         board: What to tell.

@@ -216,8 +216,10 @@ class SysfsSource(ThreadedSource):
             text = f"pcie_aspm policy is {policy.value}"
             turn.put(SystemDescribed(**self._base(text), key="aspm", value=policy.value))
         while not turn.over:
-            for event in self.look(slow=tick % SLOW_EVERY == 0, first=tick == 0):
-                turn.put(event)
+            slow = tick % SLOW_EVERY == 0
+            if slow or not self._all_answered_else():
+                for event in self.look(slow=slow, first=tick == 0):
+                    turn.put(event)
             while not turn.over and any(one.in_doubt for one in self._watched.values()):
                 turn.wait(TRIES_OVER_S / (TRIES - 1))
                 for event in self.look(slow=False):
@@ -321,6 +323,13 @@ class SysfsSource(ThreadedSource):
         yield from self._changes(watched, before, found)
         if found.config != "all-ones":
             watched.ones_since = None
+
+    def _all_answered_else(self) -> bool:
+        """Whether there is nothing to do in this tick."""
+        if self.answered_s is None:
+            return False
+        here = time.monotonic()
+        return all(self._answered_else(watched, here) for watched in self._watched.values())
 
     def _answered_else(self, watched: _Watched, here: float) -> bool:
         """Whether a test can wait: a read of config space costs more than all else here."""

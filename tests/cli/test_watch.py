@@ -92,12 +92,12 @@ def running(fake: FakeNvml, *arguments: str) -> Iterator[Running]:
 
 
 @needs_compiler
-def test_one_line_a_second_for_each_gpu(fake: FakeNvml) -> None:
+def test_a_line_for_each_gpu_every_two_seconds(fake: FakeNvml) -> None:
     """In a pipe: plain lines with units; nothing failed, so the exit code is 0."""
     with running(fake) as watch:
         watch.until(f"{ONE} 210/400 W, 61 °C")
         watch.until(f"{TWO} 210/400 W")
-        time.sleep(2.5)
+        time.sleep(5.0)
         code, errors, _ = watch.end(signal.SIGINT)
 
     assert code == 0
