@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from gpuprobe.diagnosis import Kind
-from gpuprobe.events import Event, GpuSampled, XidReported
+from gpuprobe.events import Event, GpuSampled, XidReported, taken_apart
 from gpuprobe.identity import PciAddress
 from gpuprobe.live.session import Session, Update
 from gpuprobe.live.sources import live_sources
@@ -126,7 +126,7 @@ class Watching:
         while not enough() and time.monotonic() < end:
             update = next(self._updates)
             at = time.monotonic()
-            self.came.extend((at, event) for event in (*update.samples, *update.events))
+            self.came.extend((at, event) for event in (*taken_apart(update.samples), *update.events))
         return bool(enough())
 
     def xids(self) -> list[tuple[float, XidReported]]:
