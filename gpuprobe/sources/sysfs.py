@@ -11,14 +11,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gpuprobe.events import (
     BridgeLinked,
     ConfigSpaceUnreadable,
-    CountersSampled,
     DeviceChanged,
     DeviceIdentified,
     Event,
@@ -29,17 +28,12 @@ from gpuprobe.events import (
 from gpuprobe.identity import PciAddress
 from gpuprobe.reading import Known, Reason, Unavailable, value_or_none
 from gpuprobe.sources.base import Availability
-from gpuprobe.sources.kept_file import KeptFile
 from gpuprobe.sources.pci_readings import (
-    AER_DEVICE,
-    AER_ROOT,
     LinkReading,
-    aer_counters,
     read_aer_service,
     read_aspm_policy,
     read_driver,
     read_function,
-    read_link,
     read_port_status,
     read_power,
 )
@@ -49,13 +43,13 @@ from gpuprobe.sources.pci_tree import (
     TRIES_OVER_S,
     Presence,
     addresses,
-    asleep,
     device_path,
     gpus,
     is_gpu,
     look_once,
     path_to_root,
 )
+from gpuprobe.sources.sysfs_links import LinkSampler
 from gpuprobe.sources.threaded import Beat, ThreadedSource, Turn
 
 __all__ = ["LinkReading", "SysfsSource", "gpus", "path_to_root"]
@@ -71,9 +65,6 @@ ANSWERED_S = 0.25
 """An answer to somebody else counts for so long, seconds."""
 
 _ONES = b"\xff\xff\xff\xff"
-
-
-_SAMPLED_FILES = ("current_link_speed", "current_link_width", *AER_DEVICE, *AER_ROOT)
 
 
 class _Files:
@@ -133,24 +124,6 @@ class _Watched:
         return self.ones_since is not None and (self.seen is None or self.seen.config != "all-ones")
 
 
-@dataclass(slots=True)
-class _Sampled:
-    """Link and counters of one function, as last reported.
-
-    Attributes:
-        status: Whether it is awake.
-        files: What is read each time; only when a byte of it changed, it is read anew in full.
-        raw: What stood in them.
-    """
-
-    status: KeptFile
-    files: tuple[KeptFile, ...] = ()
-    raw: tuple[bytes, ...] = ()
-    link: tuple[float | None, int | None] | None = None
-    best: tuple[float | None, int | None] = (None, None)
-    counters: dict[str, int] = field(default_factory=dict)
-
-
 class SysfsSource(ThreadedSource):
     """Watches functions in sysfs.
 
@@ -189,7 +162,7 @@ class SysfsSource(ThreadedSource):
 
     def _forget(self) -> None:
         self._watched: dict[PciAddress, _Watched] = {}
-        self._sampled: dict[PciAddress, _Sampled] = {}
+        self._links = LinkSampler(self._root, self._at)
         self._known: dict[PciAddress, bool] = {}
         self._names: list[str] | None = None
 
@@ -360,8 +333,7 @@ class SysfsSource(ThreadedSource):
     ) -> Iterator[Event]:
         address = watched.address
         if not found.directory:
-            if address in self._sampled:
-                self._sampled[address].files = ()  # what comes back may have others
+            self._links.forget_files(address)
             silent = watched.ones_since is not None
             text = f"{address} is gone from sysfs"
             text += f" while {watched.driver} was bound and it read all ones" if silent else ""
@@ -413,47 +385,7 @@ class SysfsSource(ThreadedSource):
             for address in (watched.address, *watched.path) if alive else watched.path:
                 if address not in done and device_path(address, self._root).is_dir():
                     done.add(address)
-                    yield from self._sample_one(address)
-
-    def _sample_one(self, address: PciAddress) -> Iterator[Event]:
-        sampled = self._sampled.get(address)
-        if sampled is None:
-            status = KeptFile(f"{device_path(address, self._root)}/power/runtime_status")
-            sampled = self._sampled[address] = _Sampled(status)
-        awake = sampled.status.read(16) == b"active\n"
-        if not awake and asleep(device_path(address, self._root)) is not None:
-            return
-        if not sampled.files:
-            sampled.files = _kept(device_path(address, self._root))
-        raw = tuple([file.read(8192) for file in sampled.files])
-        if raw == sampled.raw:
-            return
-        sampled.raw = raw
-        reading = read_link(address, self._root)
-        link = (value_or_none(reading.speed_gts), value_or_none(reading.width))
-        best = (value_or_none(reading.max_speed_gts), value_or_none(reading.max_width))
-        sampled.best = (best[0] or sampled.best[0], best[1] or sampled.best[1])
-        if link != (None, None) and link != sampled.link:
-            sampled.link = link
-            text = f"{address} link {_link_words(link)}, at best {_link_words(sampled.best)}"
-            yield LinkStateReported(
-                **self._at(address, text),
-                what="sampled",
-                speed_gts=link[0],
-                width=link[1],
-                max_speed_gts=sampled.best[0],
-                max_width=sampled.best[1],
-            )
-        counters = dict(aer_counters(address, self._root))
-        if counters and counters != sampled.counters:
-            risen = _risen(sampled.counters, counters)
-            begun = not sampled.counters
-            sampled.counters = counters
-            words = "first reading" if begun else ", ".join(risen) or "began anew"
-            yield CountersSampled(
-                **self._at(address, f"{address} AER counters: {words}"),
-                counters=tuple(counters.items()),
-            )
+                    yield from self._links.sample(address)
 
     def _at(self, address: PciAddress, text: str) -> dict[str, Any]:
         return self._base(text, str(device_path(address, self._root)), device=address)
@@ -467,26 +399,7 @@ def _names(folder: Path) -> list[str]:
         return []
 
 
-def _kept(folder: Path) -> tuple[KeptFile, ...]:
-    """Those of the sampled files that a function has; most have no counters."""
-    names = [name for name in _SAMPLED_FILES if (folder / name).exists()]
-    return tuple(KeptFile(f"{folder}/{name}") for name in names)
-
-
 def _words(found: Presence) -> str:
     if not found.directory:
         return "its directory in sysfs is gone"
     return f"directory there, config space {found.config} ({found.detail})"
-
-
-def _link_words(link: tuple[float | None, int | None]) -> str:
-    speed = "unknown speed" if link[0] is None else f"{link[0]:g} GT/s"
-    return f"{speed} x{'?' if link[1] is None else link[1]}"
-
-
-def _risen(before: dict[str, int], now: dict[str, int]) -> list[str]:
-    return [
-        f"{name} {before.get(name, 0)} -> {value}"
-        for name, value in now.items()
-        if value > before.get(name, 0)
-    ]
