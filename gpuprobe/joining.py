@@ -15,7 +15,7 @@ from gpuprobe.hosts import group_by_host
 from gpuprobe.identity import PciAddress
 from gpuprobe.options import Options, Progress
 from gpuprobe.same_lines import find_doubles
-from gpuprobe.selection import select
+from gpuprobe.selection import left_out, select
 from gpuprobe.sources.ingest import Ingest, Reading
 from gpuprobe.sources.raw_input import Input as RawOrRecording
 from gpuprobe.sources.raw_input import RawInput, RecordingInput, UnreadableInput
@@ -174,9 +174,16 @@ def join_readings(readings: Sequence[Reading], options: Options) -> list[Timelin
             program_text=frozenset(r.input.path for r in readings if r.program_text),
             clocks=clocks,
         )
-        timeline = select(timeline, options)
+        chosen = select(timeline, options)
+        told = left_out(timeline, chosen)
+        timeline = chosen
         timeline.inputs = [
-            replace(item, boots=timeline.boots_in(item.path)) for item in timeline.inputs
+            replace(
+                item,
+                boots=timeline.boots_in(item.path),
+                notes=(*item.notes, *told.get(item.path, ())),
+            )
+            for item in timeline.inputs
         ]
         found.append(timeline)
     if options.device is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from gpuprobe.clock_joining import parse_timezone
 from gpuprobe.errors import UsageError
@@ -34,6 +34,25 @@ def select(timeline: Timeline, options: Options) -> Timeline:
         slot = options.device.slot
         events = [event for event in events if event.device is None or event.device.slot == slot]
     return _with(timeline, events)
+
+
+def left_out(whole: Timeline, chosen: Timeline) -> dict[str, tuple[str, ...]]:
+    """A note for each input of which the options left out all that was read in it, by its path."""
+    kept = {event.origin.input for event in chosen.events}
+    lost: dict[str, list[Event]] = {}
+    for event in whole.events:
+        if event.origin.input not in kept:
+            lost.setdefault(event.origin.input, []).append(event)
+    return {path: (_left_out(whole, events),) for path, events in lost.items()}
+
+
+def _left_out(timeline: Timeline, events: list[Event]) -> str:
+    text = "nothing of what was read in it is in what was asked for"
+    times = [at.astimezone(UTC) for event in events if (at := timeline.at(event)) is not None]
+    if not times:
+        return text
+    begin, end = (f"{at:%Y-%m-%d %H:%M:%S}" for at in (min(times), max(times)))
+    return f"{text}; it goes from {begin} to {end} UTC"
 
 
 def in_boot(timeline: Timeline, boot: str) -> Timeline:

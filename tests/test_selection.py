@@ -120,3 +120,15 @@ def test_what_names_no_time_is_a_usage_error(options: dict[str, str]) -> None:
     with pytest.raises(UsageError) as caught:
         judged(TWO_DAYS, **options)
     assert caught.value.hint
+
+
+def test_what_leaves_out_all_of_an_input_is_said() -> None:
+    """Nothing failed in nothing: the note says what times there are, by one clock."""
+    text = TWO_DAYS.replace("+00:00", "+01:00")
+    found = judged(text, since="2027-02-01")
+    (note,) = found.inputs[0].notes
+
+    assert found.answer is Kind.NO_FAULT
+    assert note.endswith("it goes from 2027-01-01 09:00:00 to 2027-01-02 09:00:00 UTC")
+    assert judged(text, since="2027-01-02").inputs[0].notes == ()
+    assert judged(TWO_BOOTS, boot="-1").inputs[0].notes == ()
