@@ -11,6 +11,7 @@ import sys
 import tarfile
 import zipfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -37,12 +38,15 @@ SOCKETS = {
 LOG = b"[ 8000.5] NVRM: Xid (PCI:0000:5e:00): 79, pid=1, GPU has fallen off the bus.\n"
 
 
-def nodes() -> Iterator[tuple[str, ast.AST]]:
-    """Every node of every module, with the module's path below the package."""
-    for path in MODULES:
-        where = str(path.relative_to(ROOT / "gpuprobe"))
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            yield where, node
+@cache
+def nodes() -> list[tuple[str, ast.AST]]:
+    """Every import and call of every module, with the module's path below the package."""
+    return [
+        (str(path.relative_to(ROOT / "gpuprobe")), node)
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Import | ast.ImportFrom | ast.Call)
+    ]
 
 
 def imported() -> Iterator[tuple[str, str]]:
@@ -54,11 +58,14 @@ def imported() -> Iterator[tuple[str, str]]:
             yield where, node.module
 
 
-def called() -> Iterator[tuple[str, str, ast.Call]]:
+@cache
+def called() -> list[tuple[str, str, ast.Call]]:
     """Module, spelling and node of each call."""
-    for where, node in nodes():
-        if isinstance(node, ast.Call):
-            yield where, ast.unparse(node.func), node
+    return [
+        (where, ast.unparse(node.func), node)
+        for where, node in nodes()
+        if isinstance(node, ast.Call)
+    ]
 
 
 def test_nothing_is_unpickled_or_evaluated() -> None:

@@ -81,6 +81,7 @@ class Block:
 
     Raises:
         NotQuick: Something in it needs the binding.
+        DeviceLost: A call or a field said GPU_IS_LOST. Stopped: By `enter`.
     """
 
     def __init__(
@@ -116,15 +117,20 @@ class Block:
         """Give a call its part of the block; fields are read once to know their types."""
         room = answer.kind.from_buffer(self._room, offset)
         answer.fill(room)
-        function = library()[answer.function]
+        function = getattr(library(), answer.function)
         arguments = (handle, *answer.before, ctypes.byref(room))
         self._calls[group].append((step.number, function, arguments))
         places = answer.places
         if step.fields:
             self._enter(step.number)
-            if function(*arguments):
+            code = function(*arguments)
+            if code == LOST:
+                raise DeviceLost(step.function)
+            if code:
                 raise NotQuick(step.function)
             for view, value in zip(list(room), step.gives, strict=True):
+                if view.nvmlReturn == LOST:
+                    raise DeviceLost(f"{step.function}({view.fieldId})")
                 self._fields[group].append((view, view.valueType))
                 at = ctypes.addressof(view) - ctypes.addressof(room) + type(view).value.offset
                 places[value.name] = (at, _FIELD_CODES[view.valueType])

@@ -67,6 +67,7 @@ class Device:
         self._events = EventWait(child, self)
         self._told_slow: dict[str, Any] = {}
         self._block: Block | None = None
+        self._block_at = 0
         self._packed: deque[bytes] = deque()
         self._calm: list[Any] = []
         self._calm_at = 0
@@ -332,14 +333,20 @@ class Device:
             self._calm = self._row_of(Group.CALM)
         row += self._calm
         self._child.out.add_row(self.slot, row, period_ns)
-        self._make_block()
+        if began >= self._block_at:
+            self._make_block(began)
         return began
 
-    def _make_block(self) -> None:
-        """Read at the least cost from now on, where every call answers."""
+    def _make_block(self, now_ns: int) -> None:
+        """Read at the least cost from now on, where every call answers.
+
+        Once a second at most: where a field fails each time and another call gives its value, a
+        block lasts one pass, and costs more than it saves.
+        """
         steps = {group: self._plans[group].answered for group in GROUPS}
         answered = {group: found for group, found in steps.items() if found is not None}
         if len(answered) == len(steps) and not self._child.settings.once:
+            self._block_at = now_ns + CALM_NS
             with contextlib.suppress(NotQuick):
                 block = Block(self._child.nvml, self._handle, answered, self._enter)
                 self._block = block

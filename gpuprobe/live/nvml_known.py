@@ -41,6 +41,11 @@ class Device:
     slow: dict[str, Any] = field(default_factory=dict)
     bytes_seen: tuple[int, int, int] | None = None
 
+    def keep(self, fast: list[Any] | SampleRows) -> None:
+        """Take its newest row, but none that was on its way when the device was lost."""
+        if self.lost is None:
+            self.fast = fast
+
     def newest(self) -> dict[str, Reading[Any]]:
         """The newest reading of every name."""
         found = dict(self.readings)

@@ -247,7 +247,7 @@ class Translator:
         base = self.base(message, "samples of the fast group", "nvmlDeviceGet*", device.pci)
         rows = SampleRows(message["layout"], message["rows"], self._beside(message, device))
         self._number += len(rows)
-        device.fast = rows
+        device.keep(rows)
         return [SamplesTaken.trusted({**base, "samples": rows})] if rows.has_readings else []
 
     def _on_rows(self, message: dict[str, Any]) -> list[Event]:
@@ -261,7 +261,7 @@ class Translator:
             if values
         ]
         self._number += len(rows)
-        device.fast = rows[-1]
+        device.keep(rows[-1])
         return found
 
     def _beside(self, message: dict[str, Any], device: Device) -> Beside:

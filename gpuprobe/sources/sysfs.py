@@ -77,7 +77,7 @@ class _Files:
     __slots__ = ("_config", "_status")
 
     def __init__(self, folder: Path) -> None:
-        self._config = -1
+        self._status = self._config = -1
         self._status = os.open(folder / "power/runtime_status", os.O_RDONLY | os.O_CLOEXEC)
         self._config = os.open(folder / "config", os.O_RDONLY | os.O_CLOEXEC)
 

@@ -11,29 +11,24 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 
 from gpuprobe import diagnose
+from gpuprobe.cli import main
 from gpuprobe.cli.report_end import last_words, write_verdict
 from gpuprobe.testing.nvml import FakeNvml, why_unavailable
 from tests.live.nvml_bench import ONE
 from tests.report.report_bench import LEFT_THE_BUS, recorded
 
 
-def run(*args: str | Path, stdin: bytes = b"") -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "gpuprobe", *map(str, args)],
-        input=stdin,
-        capture_output=True,
-        check=False,
-    )
-    return subprocess.CompletedProcess(
-        done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
-    )
+def run(*args: str | Path) -> Result:
+    return CliRunner().invoke(main, [*map(str, args)])
 
 
 def test_without_a_file_markdown_goes_to_stdout() -> None:
     """The report, and nothing else, so that it can be piped on."""
-    done = run("report", LEFT_THE_BUS)
+    argv = [sys.executable, "-m", "gpuprobe", "report", str(LEFT_THE_BUS)]
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8")
 
     assert done.returncode == 0
     assert "## Confirmed: GPU 0000:04:00.0 left the bus" in done.stdout
@@ -47,7 +42,7 @@ def test_the_suffix_says_the_form(tmp_path: Path, suffix: str) -> None:
     out = tmp_path / f"report.{suffix}"
     done = run("report", LEFT_THE_BUS, "-o", out)
 
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     assert out.stat().st_size > 1000
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         out.name,
@@ -79,7 +74,7 @@ def test_run_refuses_a_form_that_is_none() -> None:
     """It is said before the engine starts, not after a night."""
     done = run("run", "--report", "report.pdf", "--", "echo", "started")
 
-    assert done.returncode == 2
+    assert done.exit_code == 2
     assert "a report is made as .md, .html, .json or .zip" in done.stderr
     assert "started" not in done.stdout
 
@@ -114,7 +109,7 @@ def test_mistakes_are_said(args: tuple[str | Path, ...], said: str) -> None:
     """Usage errors end with 2 and name what to do."""
     done = run("report", *args)
 
-    assert done.returncode == 2
+    assert done.exit_code == 2
     assert said in done.stderr
 
 
@@ -126,7 +121,7 @@ def test_an_input_is_never_written_over(tmp_path: Path) -> None:
 
     for given in (log, tmp_path):
         done = run("report", given, "-o", log)
-        assert done.returncode == 2
+        assert done.exit_code == 2
         assert "is one of the inputs" in done.stderr
     assert log.read_bytes() == before
 
@@ -136,13 +131,13 @@ def test_a_report_that_was_read_is_never_written_over(tmp_path: Path) -> None:
     log = tmp_path / "kernel.log"
     log.write_bytes((LEFT_THE_BUS / "kernel.log").read_bytes())
     out = tmp_path / "report.zip"
-    assert run("report", tmp_path, "-o", out).returncode == 0
+    assert run("report", tmp_path, "-o", out).exit_code == 0
     before = out.read_bytes()
     log.unlink()
 
     done = run("report", tmp_path, "-o", out)
 
-    assert done.returncode == 2
+    assert done.exit_code == 2
     assert "is one of the inputs" in done.stderr
     assert out.read_bytes() == before
 
@@ -155,7 +150,7 @@ def test_the_same_command_again_renews_the_report(tmp_path: Path, form: str) -> 
 
     for _ in range(2):
         done = run("report", tmp_path, "-o", out)
-        assert done.returncode == 0, done.stderr
+        assert done.exit_code == 0, done.stderr
 
 
 def test_a_map_that_cannot_be_written_is_said(tmp_path: Path) -> None:
@@ -165,7 +160,7 @@ def test_a_map_that_cannot_be_written_is_said(tmp_path: Path) -> None:
 
     done = run("report", LEFT_THE_BUS, "-o", tmp_path / "report.md")
 
-    assert done.returncode == 2
+    assert done.exit_code == 2
     assert "report.md.redaction.txt, which says what stands for what" in done.stderr
     assert (tmp_path / "aim.txt").read_text() == "kept"
 
@@ -174,12 +169,12 @@ def test_verify_says_what_differs(tmp_path: Path) -> None:
     """0 as made, 1 with a change, 2 where it is no report."""
     out = tmp_path / "report.zip"
     run("report", LEFT_THE_BUS, "-o", out)
-    assert run("verify", out).returncode == 0
+    assert run("verify", out).exit_code == 0
     with zipfile.ZipFile(out, "a") as archive:
         archive.writestr("more.txt", "x")
     done = run("verify", out)
-    assert (done.returncode, "more.txt is not in the manifest" in done.stdout) == (1, True)
-    assert run("verify", LEFT_THE_BUS / "kernel.log").returncode == 2
+    assert (done.exit_code, "more.txt is not in the manifest" in done.stdout) == (1, True)
+    assert run("verify", LEFT_THE_BUS / "kernel.log").exit_code == 2
 
 
 def test_watch_and_record_name_the_command(tmp_path: Path) -> None:

@@ -153,6 +153,22 @@ def test_a_loss_is_said_once_and_empties_the_readings(translator: Translator) ->
     )
 
 
+@pytest.mark.parametrize("late", [0, 1])
+def test_a_row_behind_the_loss_is_a_sample_and_no_reading(
+    translator: Translator, late: int
+) -> None:
+    """Another thread said so while the last pass was being made."""
+    rows = (samples, failing)[late](row(4_900_000_000, power_w=100.0))
+    translator.events(message("lost", slot=0, pci="0000:04:00.0", index=0, call="nvmlX", code=15))
+
+    (sample,) = taken_apart(translator.events(rows))
+
+    assert isinstance(sample, GpuSampled)
+    assert translator.devices[0].newest()["power_w"] == Unavailable(
+        Reason.LOST, "nvmlX returned GPU_IS_LOST"
+    )
+
+
 def test_a_slot_used_again_keeps_what_was_known_of_the_first(translator: Translator) -> None:
     """The readings of a device stay after another has its slot."""
     translator.events(samples(row(1, power_w=5.0)))

@@ -164,6 +164,17 @@ def test_a_passing_error_is_said_once_and_the_rest_goes_on(fake: FakeNvml) -> No
     assert of(GpuSampled, events, ONE)[-1].power_w is not None
 
 
+def test_a_field_that_never_answers_costs_no_second_pass(fake: FakeNvml) -> None:
+    """Another call gives its value: the calm group keeps its pace."""
+    fake.error(999, ONE, "field.186")
+    with probing(fake, rate_hz=50) as probe:
+        events = collect(probe, lambda e: len(of(GpuSampled, e, ONE)) > 60)
+
+    passes = fake.count(ONE, "nvmlDeviceGetCurrentClocksEventReasons")
+    assert fake.count(ONE, "nvmlDeviceGetPerformanceState") < passes / 3
+    assert of(GpuSampled, events, ONE)[-1].power_w == 250.0
+
+
 def test_a_device_that_needs_a_reset_is_asked_seldom(fake: FakeNvml) -> None:
     """Where every call fails, once a second is enough; the other device keeps its rate."""
     with probing(fake, rate_hz=20) as probe:

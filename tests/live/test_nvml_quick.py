@@ -7,10 +7,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from gpuprobe.live import nvml_block
+from gpuprobe.live.nvml_calls import CALLS, Group, number_of
+from gpuprobe.live.nvml_plan import Step
 from gpuprobe.testing.nvml import FakeNvml, why_unavailable
 from tests.live.nvml_bench import ONE
 
@@ -27,6 +31,11 @@ from gpuprobe.live.wire import ROW_NAMES, SAMPLE, to_text
 
 pynvml.nvmlInit()
 handle = pynvml.nvmlDeviceGetHandleByIndex(0)
+
+def wait():
+    print("ready", flush=True)
+    input()
+
 plans = {group: Plan(pynvml, group, lambda number: None) for group in GROUPS}
 
 def by_binding():
@@ -36,11 +45,16 @@ def by_binding():
 
 binding = by_binding()
 entered = []
-block = Block(pynvml, handle, {g: p.answered for g, p in plans.items()}, entered.append)
+if "before" in sys.argv:
+    wait()
+try:
+    block = Block(pynvml, handle, {g: p.answered for g, p in plans.items()}, entered.append)
+except DeviceLost as lost:
+    print(json.dumps({"lost": lost.function, "entered": len(entered)}))
+    sys.exit()
 entered.clear()
 told = {"binding": binding}
-print("ready", flush=True)
-input()
+wait()
 try:
     told["read"] = [block.read(group) for group in GROUPS]
 except DeviceLost as lost:
@@ -58,10 +72,13 @@ print(json.dumps(told))
 """
 
 
-def both(fake: FakeNvml, fails: int = 0) -> dict[str, Any]:
-    """A device read by the binding, then by a block; its calls may fail from there on."""
+def both(fake: FakeNvml, fails: int = 0, *options: str, call: str = "*") -> dict[str, Any]:
+    """A device read by the binding, then by a block; its calls may fail from there on.
+
+    With "before" they fail before there is a block.
+    """
     process = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT],
+        [sys.executable, "-c", SCRIPT, *options],
         env={**os.environ, **fake.env, "PYTHONPATH": str(Path(__file__).parents[2])},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -72,7 +89,7 @@ def both(fake: FakeNvml, fails: int = 0) -> dict[str, Any]:
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n", process.communicate()[1]
     if fails:
-        fake.error(fails, ONE)
+        fake.error(fails, ONE, call)
     out, err = process.communicate("\n")
     assert process.returncode == 0, err
     found: dict[str, Any] = json.loads(out)
@@ -115,6 +132,30 @@ def test_a_loss_ends_a_block_at_its_first_call(tmp_path: Path) -> None:
     assert found["lost"] == "nvmlDeviceGetFieldValues"
     assert found["entered"] == 1
     assert found["samples"] == 15
+
+
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [("*", "nvmlDeviceGetFieldValues"), ("field.186", "nvmlDeviceGetFieldValues(186)")],
+)
+def test_a_loss_while_a_block_is_made_ends_it_too(tmp_path: Path, call: str, named: str) -> None:
+    """Fields are read once to know their types; a second call would be one too many."""
+    found = both(FakeNvml(tmp_path, [ONE]), 15, "before", call=call)
+
+    assert found == {"lost": named, "entered": 1}
+
+
+def test_without_the_library_everything_is_left_to_the_binding(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The binding may have opened it by another name."""
+    monkeypatch.setattr(nvml_block, "library", lambda: None)
+    nvml = SimpleNamespace()
+    number = number_of("nvmlDeviceGetPowerUsage")
+    step = Step(nvml, number, CALLS[number - 1])
+
+    with pytest.raises(nvml_block.NotQuick):
+        nvml_block.Block(nvml, None, {Group.FAST: [step], Group.CALM: []}, lambda _: None)
 
 
 @pytest.mark.parametrize("code", [3, 999])

@@ -57,7 +57,7 @@ def _send(number: signal.Signals, pid: int) -> None:
             os.kill(pid, number)
 
 
-@pytest.mark.parametrize("rounds", [24, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [12, pytest.param(200, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_probe_that_dies_or_is_stopped_changes_nothing(how: signal.Signals, rounds: int) -> None:
     """At whatever moment: output whole on both streams, and the engine's own code."""

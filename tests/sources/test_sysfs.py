@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import time
 from pathlib import Path
 
@@ -329,6 +330,19 @@ def test_a_test_waits_a_second_at_most_for_a_device_that_answered_somebody_else(
     assert asked.count(4) == 2 + 20
     machine.lose(GPU)
     assert len(of(ConfigSpaceUnreadable, ticks.run(10 + SLOW_EVERY))) == 1
+
+
+def test_a_kernel_without_runtime_power_management_is_no_trouble(
+    ticks: Ticks, machine: FakeSysfs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file that tells whether a function sleeps is missing: nothing is said on stderr."""
+    said: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", said.append)
+    (machine.folder(GPU) / "power/runtime_status").unlink()
+
+    ticks.run(5)
+
+    assert said == []
 
 
 def test_a_device_that_answers_nobody_is_tested_each_time(ticks: Ticks, machine: FakeSysfs) -> None:
