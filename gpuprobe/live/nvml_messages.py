@@ -299,7 +299,7 @@ class Translator:
 
     def _on_lost(self, message: dict[str, Any]) -> list[Event]:
         device = self._device(message)
-        if device.over:
+        if device.lost is not None:
             return []
         call = _word(message["call"])
         device.over = True

@@ -126,7 +126,9 @@ class Watching:
         while not enough() and time.monotonic() < end:
             update = next(self._updates)
             at = time.monotonic()
-            self.came.extend((at, event) for event in (*taken_apart(update.samples), *update.events))
+            self.came.extend(
+                (at, event) for event in (*taken_apart(update.samples), *update.events)
+            )
         return bool(enough())
 
     def xids(self) -> list[tuple[float, XidReported]]:

@@ -169,6 +169,15 @@ def test_a_row_behind_the_loss_is_a_sample_and_no_reading(
     )
 
 
+def test_a_device_that_was_left_alone_can_still_be_lost(translator: Translator) -> None:
+    """Its slot was used again, and opening it said so."""
+    translator.events(message("gone", slot=0, pci="0000:04:00.0", why="skipped"))
+    lost = message("lost", slot=0, pci="0000:04:00.0", index=0, call="nvmlX", code=15)
+
+    assert [type(event) for event in translator.events(lost)] == [GpuLostReported]
+    assert translator.events(lost) == []
+
+
 def test_a_slot_used_again_keeps_what_was_known_of_the_first(translator: Translator) -> None:
     """The readings of a device stay after another has its slot."""
     translator.events(samples(row(1, power_w=5.0)))
