@@ -12,6 +12,7 @@ from gpuprobe.sources.lines import strip_controls
 if TYPE_CHECKING:
     from gpuprobe.sources.ingest import Reading
 
+_PART = "is damaged, missing or was not read"
 _OPEN = "It cannot be told whether something failed"
 
 
@@ -26,15 +27,7 @@ def doubted(found: Diagnosis, readings: Iterable[Reading]) -> Diagnosis:
     ours = [one for one in readings if one.input.path in paths]
     damaged = [one for one in ours if one.input.in_part]
     if damaged:
-        first = damaged[0]
-        row = NotChecked(
-            f"what the damaged part of {first.input.path} held",
-            "events in it could not be read" if first.about else "; ".join(first.input.notes),
-            "copy it again from where it was made"
-            + (", with its -wal where there is one" if first.about else ""),
-        )
-        which = "the recording" if first.about else first.input.path
-        return _doubt(found, damaged, row, f"part of {which} is damaged or missing")
+        return _doubt(found, damaged, *_missing(damaged[0]))
     # What failed in the same minutes is in another input, where that one knows it.
     broken = [one for one in ours if one.broken_off]
     if broken:
@@ -48,6 +41,24 @@ def doubted(found: Diagnosis, readings: Iterable[Reading]) -> Diagnosis:
     return found
 
 
+def _missing(one: Reading) -> tuple[NotChecked, str]:
+    """What was not read of an input: its row, and why nothing can be told."""
+    path = one.input.path
+    if one.about:
+        row = NotChecked(
+            f"what the damaged part of {path} held",
+            "events in it could not be read",
+            "copy it again from where it was made, with its -wal where there is one",
+        )
+        return row, "part of the recording is damaged or missing"
+    row = NotChecked(
+        f"what the rest of {path} holds",
+        "; ".join(one.input.notes),
+        "copy it again from where it was made, or give what it holds by itself",
+    )
+    return row, f"part of {path} {_PART}"
+
+
 def without_the_rest(found: Diagnosis, missing: Iterable[Input]) -> Diagnosis:
     """The diagnosis, with `cannot-tell` for `no-fault` where the rest of an archive is missing.
 
@@ -59,7 +70,7 @@ def without_the_rest(found: Diagnosis, missing: Iterable[Input]) -> Diagnosis:
     if not torn or found.answer is not Kind.NO_FAULT:
         return found
     first, *rest = found.verdicts
-    why = f"part of {torn[0]} is damaged or missing"
+    why = f"part of {torn[0]} {_PART}"
     first = replace(first, kind=Kind.CANNOT_TELL, summary=f"{_OPEN}: {why}.")
     return replace(found, verdicts=(first, *rest))
 

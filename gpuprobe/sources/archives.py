@@ -81,7 +81,7 @@ def read_tar(blocks: Blocks, notes: Notes, budget: Budget) -> Iterator[Member]:
                 archive.members.clear()  # type: ignore[attr-defined] # else every header is kept
                 count += 1
                 if count > MEMBER_LIMIT:
-                    notes.append(f"more than {MEMBER_LIMIT} members; the others were left out")
+                    notes.stopped(f"more than {MEMBER_LIMIT} members; the others were left out")
                     return
                 if info.isdir():
                     continue
@@ -118,7 +118,7 @@ def _bounded(blocks: Blocks, name: str, notes: Notes, budget: Budget) -> Blocks:
     for block in blocks:
         own = Budget(budget.taken - taken, budget.given - given)
         if not own.allows(0):
-            notes.append(f"{name} {own.note}")
+            notes.stopped(f"{name} {own.note}")
             return
         yield block
 
@@ -186,7 +186,7 @@ def read_zip(blocks: Blocks, notes: Notes, budget: Budget) -> Iterator[Member]:
         if problem:
             yield Member(name, iter(()), problem=problem)
             if not known:
-                notes.append("members behind one that could not be read were not reached")
+                notes.stopped("members behind one that could not be read were not reached")
                 return
             contents = _raw(reader, packed)
         elif not name.endswith("/"):
@@ -197,11 +197,11 @@ def read_zip(blocks: Blocks, notes: Notes, budget: Budget) -> Iterator[Member]:
         bombs += own.spent
         if bombs > BOMBS_LIMIT or own.given > SKIPPED_FREE or not budget.allows(0):
             budget.spent = True
-            notes.append("too many members expand too much; the others were left out")
+            notes.stopped("too many members expand too much; the others were left out")
             return
         if flags & 8:
             _skip_descriptor(reader)
-    notes.append(f"more than {MEMBER_LIMIT} members; the others were left out")
+    notes.stopped(f"more than {MEMBER_LIMIT} members; the others were left out")
 
 
 _ZIP_METHODS: dict[int, Callable[[], Decompressor]] = {
@@ -271,7 +271,7 @@ def _zip_contents(
                     yield out
                     continue
                 if not stopped:
-                    notes.append(f"{name} {budget.note}")
+                    notes.stopped(f"{name} {budget.note}")
                 # Where no header says how long it is, its end has to be looked for.
                 if packed is not None or budget.given > SKIPPED_FREE:
                     break

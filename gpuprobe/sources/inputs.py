@@ -321,7 +321,7 @@ def _members(
         budget.given += own.given
         bombs += own.spent
         if bombs > BOMBS_LIMIT or not budget.allows(0):
-            notes.append("too many members expand too much; the others were left out")
+            notes.stopped("too many members expand too much; the others were left out")
             break
     for note in dict.fromkeys(notes):
         hint = "Copy or download the archive again if it is not whole."

@@ -116,7 +116,11 @@ class Notes(list[str]):
 
     def missing(self, why: str) -> None:
         """Note that the rest of some data could not be read."""
-        self.append(f"{why}; what is there was read")
+        self.stopped(f"{why}; what is there was read")
+
+    def stopped(self, why: str) -> None:
+        """Note that some of it was not read: at a limit, or behind what could not be."""
+        self.append(why)
         self.in_part = True
 
 
@@ -326,7 +330,7 @@ def decompress(blocks: Blocks, compression: Compression, notes: Notes, budget: B
             out = machine.decompress(data, BLOCK)
             if out:
                 if not budget.allows(len(out)):
-                    notes.append(budget.note)
+                    notes.stopped(budget.note)
                     return
                 yield out
     except errors() as error:

@@ -65,6 +65,22 @@ def test_what_is_missing_is_doubted(made: Callable[[], bytes], tmp_path: Path) -
     assert "in_part" not in out.getvalue()
 
 
+def test_what_expands_too_much_was_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bomb is left at its limit, and what came behind may have been a loss."""
+    monkeypatch.setattr("gpuprobe.sources.unpack.RATIO_FREE", 1 << 16)
+    path = tmp_path / "kern.log.gz"
+    path.write_bytes(gzip.compress(bytes(1 << 24)))
+
+    found = gpuprobe.diagnose(path)
+
+    assert found.answer is Kind.CANNOT_TELL
+    assert found.inputs[0].in_part
+    assert "reading stopped" in found.inputs[0].notes[0]
+    assert "by itself" in found.verdicts[0].not_checked[0].how
+
+
 def test_it_is_no_matter_of_words() -> None:
     """What a note says decides nothing."""
     found = Diagnosis((Verdict(Kind.NO_FAULT, None, "Nothing failed."),), ())
