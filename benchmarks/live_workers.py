@@ -19,7 +19,7 @@ from types import FrameType
 from unittest import mock
 
 from gpuprobe.events import Event, SamplesTaken
-from gpuprobe.live.nvml_rows import SampleRows
+from gpuprobe.live.nvml_rows import times_s
 
 Stamps = dict[str, list[float]]
 
@@ -105,8 +105,8 @@ def probe(rate_hz: float, stamps: Stamps) -> None:
 
 def _note(stamps: Stamps, events: Iterable[Event]) -> None:
     for event in events:
-        if isinstance(event, SamplesTaken) and isinstance(event.samples, SampleRows):
-            stamps.setdefault(str(event.device), []).extend(event.samples.times_s)
+        if isinstance(event, SamplesTaken):
+            stamps.setdefault(str(event.device), []).extend(times_s(event.samples))
 
 
 def _over() -> Callable[[], bool]:

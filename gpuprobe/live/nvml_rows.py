@@ -251,3 +251,17 @@ def in_words(known: dict[str, Any]) -> str:
     if "link_gen" in known and "link_width" in known:
         words.append(f"Gen{known['link_gen']} x{known['link_width']}")
     return ", ".join(words)
+
+
+def times_s(samples: Sequence[GpuSampled]) -> list[float]:
+    """When each was taken, seconds of `time.monotonic()`; 0.0 where that is not known."""
+    if isinstance(samples, SampleRows):
+        return samples.times_s
+    return [(one.stamp.monotonic_s or 0.0) if one.stamp is not None else 0.0 for one in samples]
+
+
+def column(samples: Sequence[GpuSampled], name: str) -> list[Any]:
+    """One value of all samples, None where it is not known; packed ones are not taken apart."""
+    if isinstance(samples, SampleRows):
+        return samples.column(name)
+    return [getattr(one, name) for one in samples]

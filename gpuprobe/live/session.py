@@ -41,7 +41,7 @@ from gpuprobe.events import (
 from gpuprobe.identity import PciAddress
 from gpuprobe.live.nvml import NvmlProbe
 from gpuprobe.live.nvml_process import LeftBehind
-from gpuprobe.live.nvml_rows import SampleRows
+from gpuprobe.live.nvml_rows import column
 from gpuprobe.live.onsets import Onsets
 from gpuprobe.live.returned import Returned
 from gpuprobe.live.sources import WHAT, SourceState
@@ -346,10 +346,9 @@ class Session:
 
     def _noted_samples(self, event: SamplesTaken) -> Iterator[Event]:
         """As `_noted_sample`, for each where one of them is more than a sample; few are."""
-        rows, name = event.samples, "clocks_event_reasons"
-        masks = rows.column(name) if isinstance(rows, SampleRows) else []
-        if self._stalls or not masks or self._onsets.is_new(event.device, masks):
-            for sample in rows:
+        masks = column(event.samples, "clocks_event_reasons")
+        if self._stalls or self._onsets.is_new(event.device, masks):
+            for sample in event.samples:
                 yield from self._noted_sample(sample)
 
     def _noted_sample(self, sample: GpuSampled) -> Iterator[Event]:

@@ -36,7 +36,7 @@ from gpuprobe.events import (
     XidReported,
 )
 from gpuprobe.identity import PciAddress
-from gpuprobe.live.nvml_rows import SampleRows
+from gpuprobe.live.nvml_rows import column, times_s
 
 KEEP_S: Final = 120.0
 """How long samples are kept at full rate, seconds."""
@@ -87,7 +87,7 @@ class Samples:
 
         Those that came together are kept or thinned out together, by the newest.
         """
-        at = _times_s(samples)[-1]
+        at = times_s(samples)[-1]
         self._full.append((at, samples))
         self._kept += len(samples)
         while at - self._full[0][0] > self._keep_s or (
@@ -109,7 +109,9 @@ class Samples:
     def _thin_out(self, samples: Sequence[GpuSampled]) -> None:
         """Keep one a second: the one with the highest draw, so that no maximum is lost."""
         best: dict[int, tuple[float, int, float]] = {}
-        for place, (at, draw) in enumerate(zip(_times_s(samples), _draws(samples), strict=True)):
+        for place, (at, draw) in enumerate(
+            zip(times_s(samples), column(samples, "power_w"), strict=True)
+        ):
             held = best.get(int(at))
             if held is None or (draw or 0.0) > held[0]:
                 best[int(at)] = (draw or 0.0, place, at)
@@ -130,17 +132,6 @@ class Samples:
 
     def __len__(self) -> int:
         return len(self._thin) + self._kept + len(self._power)
-
-
-def _times_s(samples: Sequence[GpuSampled]) -> list[float]:
-    """By the clock that nobody sets."""
-    return samples.times_s if isinstance(samples, SampleRows) else list(map(_seconds, samples))
-
-
-def _draws(samples: Sequence[GpuSampled]) -> list[float | None]:
-    if isinstance(samples, SampleRows):
-        return samples.column("power_w")
-    return [sample.power_w for sample in samples]
 
 
 class Counters:

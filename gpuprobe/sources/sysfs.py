@@ -299,8 +299,6 @@ class SysfsSource(ThreadedSource):
 
     def _all_answered_else(self) -> bool:
         """Whether there is nothing to do in this tick."""
-        if self.answered_s is None:
-            return False
         here = time.monotonic()
         return all(self._answered_else(watched, here) for watched in self._watched.values())
 
