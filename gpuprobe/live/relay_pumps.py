@@ -22,7 +22,7 @@ from gpuprobe.live import relay_frames
 CHUNK: Final = 1 << 17
 """Bytes read at once; a pipe holds up to eight times as much. A terminal gives 4095 at most."""
 
-AT_ONCE: Final = 8
+AT_ONCE: Final = 4
 """Pieces of a terminal that are copied before it is asked again whether there is more."""
 
 PIECE: Final = 1 << 12

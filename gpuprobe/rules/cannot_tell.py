@@ -188,18 +188,21 @@ def find(timeline: Timeline) -> Sequence[Finding]:
     failures.extend(_left_over(timeline))
     own = [pair for pair in failures if not is_elsewhere(timeline, pair[0].device)]
     failures = own or failures
-    prose = _spoken_of(timeline)
+    prose = spoken_of(timeline)
     if not failures and not prose:
         return []
     if not failures:
         return [_only_prose(prose)]
-    finding = finding_of(timeline, failures)
-    _mention_prose(finding, prose)
-    return [finding]
+    return [finding_of(timeline, failures, prose)]
 
 
-def finding_of(timeline: Timeline, failures: Sequence[tuple[Event, str]]) -> Finding:
-    """The open question of these failures, each with what it means; at least one."""
+def finding_of(
+    timeline: Timeline, failures: Sequence[tuple[Event, str]], prose: Sequence[Event]
+) -> Finding:
+    """The open question of these failures, each with what it means; at least one.
+
+    `prose` is what somebody says of it, from `spoken_of`.
+    """
     root, says = next(
         ((event, says) for event, says in failures if isinstance(event, CudaFailed)), failures[0]
     )
@@ -219,6 +222,7 @@ def finding_of(timeline: Timeline, failures: Sequence[tuple[Event, str]]) -> Fin
     others = list(timeline.of(OtherFailed))
     finding.cite(Role.CONTEXT, others, "what the program died of")
     finding.cite(Role.CONTEXT, timeline.of(ProfilerSeen), "a profiler can give 719 by itself")
+    _mention_prose(finding, prose)
     return finding
 
 
@@ -236,7 +240,7 @@ def _summary(timeline: Timeline, root: Event, says: str) -> str:
     return f"It cannot be told what failed {moment(root)}".rstrip() + f": the inputs hold {says}"
 
 
-def _spoken_of(timeline: Timeline) -> list[Event]:
+def spoken_of(timeline: Timeline) -> list[Event]:
     """What somebody's own sentences say of Xids and losses, in their words or in a log's."""
     return [
         event

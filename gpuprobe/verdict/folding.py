@@ -8,7 +8,7 @@ from dataclasses import replace
 from gpuprobe.diagnosis import Kind, Role
 from gpuprobe.events import Event, ProbeStalled
 from gpuprobe.rules.base import Cited, Finding
-from gpuprobe.rules.cannot_tell import finding_of
+from gpuprobe.rules.cannot_tell import finding_of, spoken_of
 from gpuprobe.timeline import Timeline
 from gpuprobe.verdict.consequences import LEAD_UP, meaning_of
 from gpuprobe.verdict.sequence import anchor_of, came_before, is_over
@@ -80,7 +80,7 @@ def _parted(
     """
     if finding.kind is not Kind.CANNOT_TELL:
         return finding, None
-    failures = [cited for cited in finding.cited if cited.role is not Role.CONTEXT]
+    failures = _failures(finding)
     rest = [
         cited
         for cited in failures
@@ -90,8 +90,15 @@ def _parted(
         return finding, None
     later = {id(cited.event) for cited in rest}
     explained = [cited for cited in finding.cited if id(cited.event) not in later]
-    question = finding_of(timeline, [(cited.event, cited.says) for cited in rest])
+    inputs = {cited.event.origin.input for cited in rest}
+    prose = [event for event in spoken_of(timeline) if event.origin.input in inputs]
+    question = finding_of(timeline, [(cited.event, cited.says) for cited in rest], prose)
     return replace(finding, cited=explained), question
+
+
+def _failures(finding: Finding) -> list[Cited]:
+    """What an open question rests on."""
+    return [cited for cited in finding.cited if cited.role is not Role.CONTEXT]
 
 
 def _cite_folded(timeline: Timeline, cause: Finding, finding: Finding, cited: Cited) -> None:
@@ -141,7 +148,10 @@ def _explains(timeline: Timeline, cause: Finding, finding: Finding) -> bool:
     if cause.kind is Kind.DEVICE_LEFT_BUS:
         own = finding.kind in (Kind.GPU_FIRMWARE_HANG, Kind.GPU_HANG, Kind.APPLICATION_FAULT)
         return later and (same_device or not own)
-    if is_over(timeline, cause, finding.root):
+    parts = [finding.root]
+    if finding.kind is Kind.CANNOT_TELL:
+        parts += [cited.event for cited in _failures(finding)]
+    if all(is_over(timeline, cause, event) for event in parts):
         return False
     if finding.kind is Kind.APPLICATION_FAULT:
         return later and same_device and _near(timeline, anchor, finding.root)

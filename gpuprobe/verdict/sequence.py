@@ -40,6 +40,9 @@ others that waited for it may still be ending: they explain nothing much later."
 PROGRAM_EVENTS = (CollectiveFailed, CudaFailed, EngineChanged, OtherFailed, ProcessCrashed)
 """What programs print, by a clock of their own or none."""
 
+_NEVER_OF_A_FILE: Final = frozenset({700, 719})
+"""CUDA errors of a kernel that ran, which a file that could not be loaded does not give."""
+
 
 def anchor_of(timeline: Timeline, cause: Finding, event: Event) -> Event | None:
     """What decided for `cause` in the boot of `event`: its root, or its proof in another boot."""
@@ -69,8 +72,8 @@ def came_before(timeline: Timeline, event: Event, root: Event) -> bool:
 def is_over(timeline: Timeline, cause: Finding, event: Event) -> bool:
     """Whether a fault that ended with its program was over when `event` came.
 
-    It is when too much time has passed, and when what the event tells of was started since. An
-    event that cannot be placed may still be of that program.
+    It is when too much time has passed, when what the event tells of was started since, and when
+    that met an error of its own. An event that cannot be placed may still be of that program.
     """
     limit = PASSING_S.get(cause.kind)
     if limit is None:
@@ -78,10 +81,28 @@ def is_over(timeline: Timeline, cause: Finding, event: Event) -> bool:
     gaps = (timeline.seconds_between(line, event) for line in cause.events())
     if not any(gap is None or -limit <= gap <= limit for gap in gaps):
         return True
+    if cause.kind is Kind.JIT_CACHE_CORRUPT and _ran_on(timeline, cause, event):
+        return True
     lines = (cause.root, *cause.events(Role.PROOF))
     return any(
         all(_after(timeline, line, start) for line in lines) and _after(timeline, start, event)
         for start in _starts(timeline, event.origin.input)
+    )
+
+
+def _ran_on(timeline: Timeline, cause: Finding, event: Event) -> bool:
+    """Whether kernels ran, and one failed, between a file that could not be loaded and `event`.
+
+    Another input that does not speak of the file at all tells of that error alone.
+    """
+    path = event.origin.input
+    lines = (cause.root, *cause.events(Role.PROOF))
+    own = [line.origin.order for line in lines if line.origin.input == path]
+    return any(
+        error.code in _NEVER_OF_A_FILE
+        and error.origin.input == path
+        and (not own or max(own) < error.origin.order <= event.origin.order)
+        for error in timeline.of(CudaFailed)
     )
 
 

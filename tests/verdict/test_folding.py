@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from gpuprobe.api import diagnose_text
+from gpuprobe.api import diagnose, diagnose_text
 from gpuprobe.diagnosis import Diagnosis, Kind, Role
 
 CRASH = "Mar 01 10:00:00 n1 kernel: python3[123]: segfault at 7f00 ip 00007f12 sp 00007f34 error 4 in libtriton.so[7f00+100]\n"
@@ -85,6 +87,40 @@ def test_the_ends_of_both_runs_are_told_apart() -> None:
 
     assert told(found, Kind.PROCESS_CRASH) == [1, 2]
     assert told(found, Kind.CANNOT_TELL) == [4]
+
+
+JIT = """Traceback (most recent call last):
+  File "/opt/venv/lib/python3.12/site-packages/triton/runtime/cache.py", line 145, in get_group
+    grp_data = json.loads(f.read())
+json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)
+"""
+DIED = "torch.AcceleratorError: CUDA error: unspecified launch failure\nRuntimeError: Engine core proc EngineCore_0 died unexpectedly\n"
+
+
+def test_a_kernel_that_ran_did_not_fail_of_a_file_that_could_not_be_loaded() -> None:
+    """What came before it in that log is still the file's."""
+    engine = "RuntimeError: Engine core proc EngineCore_0 died unexpectedly\n"
+    found = diagnose_text(JIT + engine + DIED)
+
+    assert [verdict.kind for verdict in found.verdicts] == [
+        Kind.JIT_CACHE_CORRUPT,
+        Kind.CANNOT_TELL,
+    ]
+    assert told(found, Kind.JIT_CACHE_CORRUPT) == [4, 5]
+    assert told(found, Kind.CANNOT_TELL) == [6, 7]
+
+
+def test_another_log_without_a_word_of_the_file_is_another_question(tmp_path: Path) -> None:
+    """Whole, with what its writer says of it."""
+    (tmp_path / "jit.log").write_text(JIT)
+    words = "My card fell off the bus with Xid 79, I think. This is what the engine said:\n\n"
+    (tmp_path / "issue.txt").write_text(f"{words}Process engine-TP0-scheduler:\n{DIED}")
+    found = diagnose(tmp_path / "jit.log", tmp_path / "issue.txt")
+
+    first, question = found.verdicts
+    assert (first.kind, question.kind) == (Kind.JIT_CACHE_CORRUPT, Kind.CANNOT_TELL)
+    assert {item.input for item in first.evidence} == {str(tmp_path / "jit.log")}
+    assert "line 1 speaks of Xid 79 in prose" in question.summary
 
 
 def test_a_lost_gpu_explains_every_later_end_of_its_boot() -> None:
