@@ -1,7 +1,8 @@
 """`python -m gpuprobe`, and what the script `gpuprobe` calls."""
 
-# Loaded before anything that takes time, so that a Ctrl-C meets as little unguarded code as it can.
-import signal
+# What `signal` is made of, and there at once, so that a Ctrl-C meets as little unguarded code as it
+# can: for the names alone that module loads `enum`.
+import _signal as signal  # type: ignore[import-not-found]
 
 
 def main() -> None:

@@ -40,7 +40,11 @@ FIRST_ORDER = 10
 @options.no_nvml("Leave NVML to others, such as DCGM.")
 @click.option("--follow-unit", "units", metavar="UNIT", multiple=True, help="A systemd unit.")
 @click.option(
-    "--follow-user-unit", "user_units", metavar="UNIT", multiple=True, help="One of your own."
+    "--follow-user-unit",
+    "user_units",
+    metavar="UNIT",
+    multiple=True,
+    help="One of `systemctl --user`; as root, of any user.",
 )
 @click.option(
     "--follow-container", "containers", metavar="NAME", multiple=True, help="Docker or Podman."

@@ -42,11 +42,20 @@ class SourceNotes:
                 continue
             if state.name in self._gone:
                 self._gone.discard(state.name)
-                # Its next end is news again.
-                self._told = {one for one in self._told if one[0] != state.name}
+                self._forget(state.name)
                 self._line(f"available again: {state.name}")
-            if state.what == "gap" and state.name in self._followed:
+            if state.name not in self._followed:
+                continue
+            if state.what == "gap":
                 self._once(state.name, f"{state.name}: {state.text}")
+            elif state.what == "started" and self._forget(state.name):
+                self._line(f"{state.name}: {state.text}")
+
+    def _forget(self, name: str) -> bool:
+        """A source is back, and its next end is news again; gives whether anything was told."""
+        told = len(self._told)
+        self._told = {one for one in self._told if one[0] != name}
+        return len(self._told) < told
 
     def _once(self, name: str, text: str) -> None:
         if (name, text) not in self._told:

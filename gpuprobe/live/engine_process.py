@@ -21,7 +21,6 @@ from typing import Any, Final, NamedTuple
 
 from gpuprobe.events import EngineChanged, Event, ProcessCrashed
 from gpuprobe.live import relay_frames
-from gpuprobe.live.engine_words import second_hand
 from gpuprobe.live.relay_frames import Frame
 from gpuprobe.reading import Known
 from gpuprobe.sources.base import Availability
@@ -281,7 +280,7 @@ class EngineSource(ThreadedSource):
             for reader in self._readers.values():
                 found += reader.read(here, end=over)
             for event in found:
-                turn.put(second_hand(event))
+                turn.put(event)
             # Whoever sees that it ended finds all its events.
             self.exit, self.relay_gone = self._ending, over
             if found or over:

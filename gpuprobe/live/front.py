@@ -165,7 +165,7 @@ class Front:
         os.chdir("/")
         while not self._is_over():
             self._turn()
-        self._talk.pass_on()
+        self._talk.finish()
         return self._said if self._said is not None else self._engine_code()
 
     def _engine_code(self) -> int:
@@ -241,9 +241,10 @@ class Front:
     def _turn(self) -> None:
         poller = select.poll()
         poller.register(self._wake_read, select.POLLIN)
-        for descriptor in (self._news, self._words, self._talk.source):
+        for descriptor in (self._news, self._words):
             if descriptor >= 0:
                 poller.register(descriptor, select.POLLIN)
+        self._talk.register(poller)
         left = None if self._until is None else max(0.0, self._until - time.monotonic())
         ready = dict(poller.poll(None if left is None else left * 1000.0 + 1.0))
         if self._wake_read in ready:
@@ -252,8 +253,7 @@ class Front:
         self._pass_on()
         if self._news in ready:
             self._hear_relay(receive(self._news))
-        if self._talk.source in ready:
-            self._talk.pass_on(raw=self._keyboard and self._code is None)
+        self._talk.go_on(ready, raw=self._keyboard and self._code is None)
         if self._words in ready:
             self._hear_probe(receive(self._words))
         self._reap()
@@ -340,12 +340,11 @@ class Front:
         while (left := until - time.monotonic()) > 0:
             poller = select.poll()
             poller.register(self._wake_read, select.POLLIN)
-            if self._talk.source >= 0:
-                poller.register(self._talk.source, select.POLLIN)
-            poller.poll(left * 1000.0 + 1.0)
+            self._talk.register(poller)
+            ready = dict(poller.poll(left * 1000.0 + 1.0))
             with contextlib.suppress(BlockingIOError):
                 os.read(self._wake_read, 4096)
-            self._talk.pass_on()
+            self._talk.go_on(ready)
             self._reap()
             while self._arrived:
                 number = self._arrived.pop(0)
@@ -358,7 +357,7 @@ class Front:
 
     def _let_go(self) -> None:
         """Close what led to the last engine's relay and probe."""
-        self._talk.pass_on()
+        self._talk.finish()
         for number in (self._news, self._orders, self._words, self._talk.source, self._terminal):
             if number >= 0:
                 os.close(number)

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from gpuprobe import __version__
 from gpuprobe.errors import UsageError
-from gpuprobe.events import CountersSampled, DeviceIdentified, Event, XidReported, is_evidence
+from gpuprobe.events import CountersSampled, DeviceIdentified, Event, Setting, XidReported
 from gpuprobe.identity import PciAddress
 from gpuprobe.live.board import REASONS, Board, Row
 from gpuprobe.live.session import Update
@@ -108,7 +108,7 @@ class Metrics:
     def _note(self, event: Event) -> None:
         if isinstance(event, DeviceIdentified) and event.device is not None and event.uuid:
             self._uuids[event.device.slot] = event.uuid
-        elif isinstance(event, XidReported) and is_evidence(event):
+        elif isinstance(event, XidReported) and event.setting is Setting.LOG:
             device = event.device.slot if event.device is not None else None
             self._xids[device, event.code] += event.count
 

@@ -1,10 +1,13 @@
 """Limits of a cgroup and what they did, of version 2 or of version 1's separate trees.
 
+And which container a process is in, by the path of its cgroup as container runtimes name them.
+
 Source: the kernel's Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,6 +68,30 @@ def read_cgroup(
         return _read_v2(_existing(base, paths[""]), base)
     none = Unavailable(Reason.NOT_THERE, "no cgroup with a memory controller")
     return CgroupReading("", none, none, "", none, none, none, none)
+
+
+def container_of(groups: str) -> tuple[str, str] | None:
+    """The container that a process is in: `docker`, `podman`, `kubernetes` or `containerd`, and id.
+
+    Of containers one in another, the innermost. Podman's own watcher (conmon) is in none.
+
+    Args:
+        groups: What /proc/PID/cgroup holds, seen from outside the container.
+    """
+    found = [match for line in groups.splitlines() if (match := _CONTAINER.search(line))]
+    if not found:
+        return None
+    path = found[0]["path"]
+    kinds = (kind for word, kind in _KINDS if word in path)
+    return next(kinds, "containerd"), found[0]["id"]
+
+
+_CONTAINER: Final = re.compile(
+    r"^\d+:[^:]*:(?P<path>/.*[/:-](?<!conmon-)(?P<id>[0-9a-f]{64}))(?:\.scope)?(?:/(?!.*[0-9a-f]{64}).*)?$"
+)
+"""`0::/system.slice/docker-ID.scope`, `4:memory:/docker/ID`, `…slice:cri-containerd:ID`."""
+
+_KINDS: Final = (("kubepods", "kubernetes"), ("libpod", "podman"), ("docker", "docker"))
 
 
 def read_oom_kills(folder: Path) -> Number:

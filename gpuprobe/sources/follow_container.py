@@ -19,13 +19,14 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from gpuprobe.events import Event, ProcessCrashed
+from gpuprobe.events import Event, OomKilled, ProcessCrashed
 from gpuprobe.reading import Known, Reason, Unavailable
 from gpuprobe.sources.base import Availability
 from gpuprobe.sources.following import (
+    ABRUPT,
     AGAIN_S,
     Follower,
     arrived,
@@ -38,6 +39,12 @@ from gpuprobe.sources.threaded import Turn
 
 ANSWER_S: Final = 5.0
 """How long the runtime may take to answer."""
+
+ASKED_S: Final = 60.0
+"""What a container lived on with for longer it did not end by."""
+
+_ENDING: Final = re.compile(rb" container (?:stop|kill) (?![^\n]*\bsignal=(?!(?:2|3|9|15)\b))")
+"""An event of the runtime: it was sent what programs end by, on somebody's order."""
 
 _NEVER: Final = "0001-"
 """How a time begins that has not come."""
@@ -110,27 +117,37 @@ class ContainerFollower(Follower):
                 return answer
             problems.append(f"{program}: {answer or 'no answer'}")
         self._absent = _ABSENT.search(problems[0]) is not None
-        self._problem = "; ".join(sorted(problems))
+        self._problem = problems[0] if self._seen else "; ".join(sorted(problems))
         return None
 
     def _ask(self, program: str) -> State | str:
         """What one runtime says, or why it does not."""
-        argv = [program, "inspect", "--type=container", "--format={{json .State}}", "--"]
+        argv = ("inspect", "--type=container", "--format={{json .State}}", "--", self.container)
         try:
-            done = subprocess.run(  # noqa: S603 - fixed programs, no shell
-                [*argv, self.container],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=ANSWER_S,
-                env=plain_environment(),
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return str(error)
-        try:
+            done = self._call(program, *argv)
             return _state(json.loads(done.stdout))
+        except subprocess.TimeoutExpired:
+            return f"no answer in {ANSWER_S:.0f} s"
+        except OSError as error:
+            return str(error)
         except (ValueError, KeyError, TypeError):
             return done.stderr.decode("utf-8", "replace").strip()[:200]
+
+    @staticmethod
+    def _call(program: str, *words: str) -> subprocess.CompletedProcess[bytes]:
+        """Ask a runtime.
+
+        Raises:
+            OSError, subprocess.TimeoutExpired: It could not be asked, or did not answer.
+        """
+        return subprocess.run(  # noqa: S603 - fixed programs, no shell
+            [program, *words],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=ANSWER_S,
+            env=plain_environment(),
+            check=False,
+        )
 
     def _run(self, turn: Turn) -> None:
         begun_at = datetime.now(UTC)
@@ -141,10 +158,13 @@ class ContainerFollower(Follower):
         while not turn.over:
             again, state = False, self.state()
             if state is None:
-                self._gap(turn, self._problem)
+                self._absence(turn)
                 if self._up and self._absent:
                     self._tell_end(turn, None)
-            elif first and not _later(state.began, begun_at):
+                turn.wait(AGAIN_S)
+                continue
+            self._found(turn)
+            if first and not _later(state.began, begun_at):
                 first, self._seen, self._up = False, state.began, state.running
                 if state.running:
                     again = self._follow(turn, ["--tail=0"])
@@ -164,6 +184,12 @@ class ContainerFollower(Follower):
             if not again:
                 turn.wait(AGAIN_S)
         self._end(turn)
+
+    def _absence(self, turn: Turn) -> None:
+        """Tell why no runtime says how it is doing, once each time."""
+        if not self._missing or self._problem not in self._told:
+            self._told.add(self._problem)
+            self._miss(turn, self._problem)
 
     def _gap(self, turn: Turn, text: str) -> None:
         """Tell what is missing, once."""
@@ -195,10 +221,25 @@ class ContainerFollower(Follower):
                 fresh.append(Line(rest, arrived(stamp)))
         yield from self._reader.add(fresh, time.monotonic())
 
+    def _was_asked(self, state: State) -> bool:
+        """Whether somebody had the runtime end it, by what the runtime says it did of late."""
+        until = datetime.now(UTC)
+        since = until - timedelta(seconds=ASKED_S)
+        begun = iso_stamp(state.began)
+        if begun is not None and begun.wall is not None:
+            since = max(since, begun.wall)
+        span = [f"--since={since.isoformat()}", f"--until={until.isoformat()}"]
+        which = f"--filter=container={self.container}"
+        try:
+            said = self._call(self._programs[0], "events", *span, which).stdout
+        except (OSError, subprocess.TimeoutExpired):
+            return False
+        return _ENDING.search(said) is not None
+
     def _tell_end(self, turn: Turn, state: State | None) -> None:
         """How the container ended, by the runtime's word."""
         if state is None and not self._absent:
-            self._gap(turn, self._problem)
+            self._absence(turn)
             return
         if state is not None and state.running and state.began == self._seen:
             self._gap(turn, "the runtime stopped giving the container's output")
@@ -206,12 +247,18 @@ class ContainerFollower(Follower):
         code, how = None, "was removed"
         if state is not None and state.began == self._seen:
             code, how = state.code, f"ended with code {state.code}"
+            if code and not state.oom and self._was_asked(state):
+                code, how = None, f"{how} after somebody had it stopped"
         elif state is not None:
             how = "ended and was started again"
-        text = f"{self.name} {how}{' (OOMKilled)' if state is not None and state.oom else ''}"
-        if code is not None and code - 128 in _CRASHES:
+        oom = state is not None and state.oom
+        text = f"{self.name} {how}{' (OOMKilled)' if oom else ''}"
+        if oom:
+            killed = OomKilled(**self._base(text), process=self.container, cgroup=True)
+            self._give(turn, [killed])
+        if code is not None and code - 128 in ABRUPT:
             crash = ProcessCrashed(
-                **self._base(text), signal=_CRASHES[code - 128], process=self.container
+                **self._base(text), signal=ABRUPT[code - 128], process=self.container
             )
             self._give(turn, [crash])
         self._up = False
@@ -252,10 +299,6 @@ class Place:
         if key == self._key:
             self._equal += 1
         return True
-
-
-_CRASHES: Final = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 11: "SIGSEGV"}
-"""Signals that nobody sends on purpose, by number."""
 
 
 def _state(found: dict[str, Any]) -> State:

@@ -85,7 +85,7 @@ class FileFollower(Follower):
         if not self._begins(turn):
             return
         if not self.path.exists():
-            turn.put(self._changed("gap", "it is not there yet; it is waited for"))
+            self._miss(turn, "it is not there yet; it is waited for")
         try:
             self._begin(turn)
             while not turn.over:
@@ -127,6 +127,7 @@ class FileFollower(Follower):
         """Read what was written; go on in the new file where the old one was put aside."""
         if self._open is None:
             if self._reopen():
+                self._found(turn)
                 self._read(turn)
             return
         self._read(turn)

@@ -17,7 +17,9 @@ from typing import Final
 from gpuprobe.events import ProcessCrashed
 from gpuprobe.reading import Known, Reason, Unavailable
 from gpuprobe.sources.base import Availability
-from gpuprobe.sources.following import Follower
+from gpuprobe.sources.cgroup import container_of
+from gpuprobe.sources.following import ABRUPT, Follower
+from gpuprobe.sources.pci_tree import read_text
 from gpuprobe.sources.threaded import Turn
 
 LOOK_S: Final = 0.25
@@ -67,6 +69,8 @@ class PidFollower(Follower):
     def _run(self, turn: Turn) -> None:
         if not self._begins(turn, "watching {}; its output cannot be seen"):
             return
+        if where := self._elsewhere():
+            turn.put(self._changed("gap", f"its output cannot be seen here; {where}"))
         descriptor: int | None = None
         with contextlib.suppress(OSError):
             descriptor = os.pidfd_open(self.pid)
@@ -78,6 +82,20 @@ class PidFollower(Follower):
                 os.close(descriptor)
         if not turn.over:
             self._tell_end(turn)
+
+    def _elsewhere(self) -> str:
+        """Where its output can be followed: that of one in a container is its runtime's."""
+        groups = read_text(self._proc / "cgroup")
+        found = container_of(groups.value) if isinstance(groups, Known) else None
+        if found is None:
+            return ""
+        kind, name = found[0], found[1][:12]
+        where = f"--follow-container {name}"
+        if kind == "kubernetes":
+            where = f"--follow-file with its /var/log/containers/*-{name}*.log"
+        elif kind == "containerd":
+            return f"it runs in container {name}"
+        return f"it runs in container {name} ({kind}): {where}"
 
     def _is_alive(self) -> bool:
         now = self._stat()
@@ -99,12 +117,12 @@ class PidFollower(Follower):
             return
         name = signal.Signals(-number).name
         text = f"{self._who} was ended by {name}"
-        if name not in ("SIGTERM", "SIGINT", "SIGHUP"):
+        if -number in ABRUPT or name == "SIGKILL":
             crash = ProcessCrashed(
                 **self._base(text), signal=name, process=self._began[0], pid=self.pid
             )
             self._give(turn, [crash])
-        self._life(turn, "stopped", text, who=self._who, code=-number)
+        self._life(turn, "stopped", text, who=self._who, code=128 - number)
 
     def _status(self) -> int | None:
         """The wait status of one that nobody reaped yet; a 0 may mean that it is not shown."""

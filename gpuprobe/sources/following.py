@@ -20,9 +20,13 @@ from gpuprobe.events import EngineChanged, Event, OutputWritten
 from gpuprobe.reading import Unavailable
 from gpuprobe.sources.output import OutputReader
 from gpuprobe.sources.threaded import ThreadedSource, Turn
+from gpuprobe.sources.wording.crash_signals import NUMBERS
 
 AGAIN_S: Final = 2.0
 """Pause before something that ended or is not there is looked for again."""
+
+ABRUPT: Final = {number: name for number, name in NUMBERS.items() if name != "SIGKILL"}
+"""Signals that nobody sends on purpose, by number."""
 
 _READ: Final = 1 << 18
 
@@ -41,6 +45,7 @@ class Follower(ThreadedSource, ABC):
         self.name = name
         self._wake = wake
         self._reader = OutputReader(name, order)
+        self._missing = False
 
     def place(self, order: int) -> None:
         """Give it its number, before it is started."""
@@ -55,6 +60,17 @@ class Follower(ThreadedSource, ABC):
             return False
         turn.put(self._changed("started", words.format(access.value)))
         return True
+
+    def _miss(self, turn: Turn, text: str) -> None:
+        """Tell why there is nothing to follow for now."""
+        self._missing = True
+        turn.put(self._changed("gap", text))
+
+    def _found(self, turn: Turn) -> None:
+        """What was missing is there; that is told as well."""
+        if self._missing:
+            self._missing = False
+            turn.put(self._changed("started", "it can be followed now"))
 
     def _give(self, turn: Turn, events: Iterable[Event]) -> None:
         for event in events:

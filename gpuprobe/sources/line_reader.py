@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from gpuprobe.events import Event
 from gpuprobe.sources.ingest import Ingest
 from gpuprobe.sources.needles import OneByOne
+from gpuprobe.sources.program_words import second_hand
 from gpuprobe.sources.record import Record, Window
 from gpuprobe.sources.repeats import REPEATS_KEPT, Collector
 
@@ -36,9 +37,17 @@ class LineReader:
     """Reads records into events, each `HOLD_S` after its arrival at the latest.
 
     Times are seconds of `time.monotonic()`, given by the caller.
+
+    Args:
+        path: `origin.input` of the events.
+        order: The source's number, which breaks ties between equal times.
+        known_format: The framing of all records; None where each may have its own.
+        printed: A program printed the lines: those of the kernel's log are second-hand.
     """
 
-    def __init__(self, path: str, order: int, known_format: str | None = None) -> None:
+    def __init__(
+        self, path: str, order: int, known_format: str | None = None, *, printed: bool = False
+    ) -> None:
         self._matcher = OneByOne()
         self._ingest = Ingest(path, order, known_format, self._matcher)
         self._records: list[Record] = []
@@ -48,6 +57,7 @@ class LineReader:
         self._known: dict[str, _Message] = {}
         self._path = path
         self._order = order
+        self._printed = printed
 
     def add(self, records: Iterable[Record], now: float) -> None:
         """Take records that arrived now."""
@@ -89,6 +99,8 @@ class LineReader:
             (Collector.shape(pattern_id, event), event)
             for pattern_id, event in self._ingest.find(self._records, index)
         ]
+        if self._printed:
+            found = [(key, second_hand(event, kernel=record.kernel)) for key, event in found]
         if known is None or [s for s, _ in known.found] != [s for s, _ in found]:
             if len(self._known) >= KNOWN_LIMIT:
                 self._known.clear()

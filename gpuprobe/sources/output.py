@@ -2,7 +2,8 @@
 
 Lines are counted from 1 since the program began, each ended by a line feed. Of a line that was
 rewritten by carriage returns (a progress bar) the last state stays. Bytes that are no UTF-8
-become U+FFFD; colours and control characters are taken off.
+become U+FFFD; colours and control characters are taken off. Lines of the kernel's log among them
+are second-hand: see `program_words`.
 
 In a flood the last lines of every second are kept, and those that may mean something; the bytes
 of all others are counted. What this costs is bounded: where looking takes more than a third of a
@@ -90,7 +91,7 @@ class OutputReader:
         self.order = order
         self.stream = stream
         self._kept = _Kept(lines_per_s)
-        self._meaning = _Meaning(LineReader(name, order))
+        self._meaning = _Meaning(LineReader(name, order, printed=True))
         self._familiar = Familiar()
         self._part = b""
         self._number = 0
@@ -115,6 +116,11 @@ class OutputReader:
         for line in lines:
             self._take(line.text.split(b"\n"), now, line)
         return self.read(now)
+
+    def keep(self, line: Line) -> None:
+        """Take a line of which somebody else knows what it means: it is kept, and not read."""
+        self._number += 1
+        self._kept.add([dataclasses.replace(line, number=self._number)])
 
     def start_at(self, number: int) -> None:
         """The next line has this number: those before were there already."""

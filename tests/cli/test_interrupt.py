@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import gpuprobe
+
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 
 
@@ -42,6 +44,21 @@ runpy.run_module("gpuprobe", run_name="__main__")
 
     assert done.returncode == -signal.SIGINT
     assert done.stderr == b""
+
+
+def test_nothing_that_takes_time_is_loaded_before_that() -> None:
+    """What Python loads by itself is all that a Ctrl-C can meet unguarded."""
+    script = f"""
+import sys
+
+before = set(sys.modules)
+sys.path.insert(0, {str(Path(gpuprobe.__file__).parents[1])!r})
+import gpuprobe.__main__
+print(*sorted(set(sys.modules) - before))
+"""
+    done = subprocess.run([sys.executable, "-IS", "-c", script], capture_output=True, check=True)
+
+    assert done.stdout.split() == [b"__future__", b"gpuprobe", b"gpuprobe.__main__"]
 
 
 def test_what_a_script_starts_in_the_background_ignores_it(tmp_path: Path) -> None:

@@ -94,6 +94,39 @@ def test_a_followed_file_is_recorded_and_its_events_shipped(
     assert "recording to" in running.err.read_text()
 
 
+@needs_compiler
+def test_kernel_lines_that_a_server_prints_prove_nothing_for_certain(
+    tmp_path: Path, record: Callable[..., Running]
+) -> None:
+    """Somebody's dmesg in its log: no loss for certain, and none at all once the GPU is sampled."""
+    fake = FakeNvml(tmp_path, [ONE, TWO])
+    fake.set(power_mw=210_000)
+    log = tmp_path / "e.log"
+    address = str(ONE).lower()
+    log.write_text(
+        f"[   12.345678] NVRM: Xid (PCI:{address[:12]}): 79, pid=1, GPU has fallen off the bus.\n"
+        f"[   12.345679] NVRM: GPU {address}: GPU has fallen off the bus.\n"
+    )
+    args = ("--follow-file", str(log), "--from-start", "--metrics", "127.0.0.1:0")
+    running = record(*args, nvml=True, env=fake.env)
+    running.until(lambda: "metrics on port" in running.err.read_text())
+    port = running.err.read_text().partition("metrics on port ")[2].split()[0]
+
+    def series(name: str) -> list[str]:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+            lines = str(answer.read(), "utf-8").splitlines()
+        return [line for line in lines if line.startswith(f"gpuprobe_{name}{{")]
+
+    running.until(lambda: len(series("power_watts")) == 2)
+    time.sleep(0.5)
+    present = series("device_present")
+
+    assert running.end() == 0
+    assert "[confirmed]" not in running.out.read_text()
+    assert [one[-3:] for one in present] == ["1.0", "1.0"]
+    assert diagnose(running.recording).answer == "no-fault"
+
+
 def test_the_sentence_of_a_verdict_is_written_once(
     tmp_path: Path, record: Callable[..., Running]
 ) -> None:

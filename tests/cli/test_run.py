@@ -239,6 +239,92 @@ def test_a_command_is_started_on_a_loss(tmp_path: Path, tree: FakeSysfs, fake: F
     assert verdict.startswith("The driver lost")
 
 
+@pytest.mark.slow
+@needs_compiler
+def test_a_command_that_floods_holds_nothing_up(
+    tmp_path: Path, tree: FakeSysfs, fake: FakeNvml
+) -> None:
+    """The engine gets its signal and ends, the verdict is read, and the code is the loss'."""
+    options = ("--device", str(ONE), "--on-loss", "timeout --signal=KILL 6 yes")
+    with running(tmp_path, "hang", *options, fake=fake, tree=tree) as run:
+        run.until_ready(fake)
+        fake.lose(ONE)
+        run.go()
+        took = run.verdict_after_s()
+        assert wait_until(lambda: "left out" in run.words)
+        run.process.send_signal(signal.SIGTERM)
+        run.began = time.monotonic()
+        ended = run.verdict_after_s("the engine has ended by SIGTERM")
+        code = run.end()
+
+    assert took < 2.0
+    assert ended < 2.0
+    assert code == 79
+    assert "--on-loss timeout: ended with signal 9" in run.words
+    assert len(run.words) < 100_000
+
+
+@pytest.mark.slow
+@needs_compiler
+def test_a_command_that_is_gone_is_told(tmp_path: Path, tree: FakeSysfs, fake: FakeNvml) -> None:
+    """It was there at the start: the verdict and the code stay what they are."""
+    script = tmp_path / "page"
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+    options = ("--device", str(ONE), "--on-loss", str(script))
+    with running(tmp_path, "cuda", *options, fake=fake, tree=tree) as run:
+        run.until_ready(fake)
+        script.unlink()
+        fake.lose(ONE)
+        run.go()
+        run.verdict_after_s()
+        code = run.end()
+
+    assert code == 79
+    assert f"--on-loss {script}: No such file or directory" in run.words
+
+
+@pytest.mark.slow
+def test_a_reader_that_sleeps_keeps_no_signal_from_the_engine(tmp_path: Path) -> None:
+    """Nobody reads stderr and its pipe is full: the engine is told all the same, and ends."""
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    with contextlib.suppress(BlockingIOError):
+        while os.write(write, b"x" * 4096):
+            pass
+    os.set_blocking(write, True)
+    engine = (
+        "import signal, sys, time, pathlib\n"
+        "place = pathlib.Path(sys.argv[1])\n"
+        "def end(*_):\n    (place / 'told').touch()\n    sys.exit()\n"
+        "signal.signal(signal.SIGTERM, end)\n(place / 'ready').touch()\n"
+        "print('ERROR Worker proc VllmWorker-1 died unexpectedly, shutting down executor.')\n"
+        "sys.stdout.flush()\ntime.sleep(60)\n"
+    )
+    process = subprocess.Popen(
+        [*RUN, "--no-nvml", "--no-record", "--", sys.executable, "-c", engine, str(tmp_path)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=write,
+    )
+    os.close(write)
+    try:
+        assert wait_until(lambda: (tmp_path / "ready").exists(), 20.0)
+        time.sleep(4.0)  # the verdict is on its way by then
+        process.send_signal(signal.SIGTERM)
+        told = wait_until(lambda: (tmp_path / "told").exists())
+        words = os.read(read, 1 << 20)
+        while b"gpuprobe: [" not in words and (more := os.read(read, 1 << 16)):
+            words += more
+    finally:
+        process.kill()
+        process.wait()
+        os.close(read)
+
+    assert told
+    assert b"gpuprobe: [" in words
+
+
 # --- other ends ------------------------------------------------------------------------------
 
 

@@ -40,6 +40,19 @@ def test_only_of_what_is_followed_a_gap_is_told() -> None:
     assert said == ["unit foo: x"]
 
 
+def test_what_is_followed_again_is_told() -> None:
+    """A container that is away, back and away is three lines; the first begin is none."""
+    said: list[str] = []
+    notes = SourceNotes(said.append, ["container web"])
+    away = SourceState("container web", Known(""), "gap", "no such container")
+    back = SourceState("container web", Known(""), "started", "it can be followed now")
+    for state in (back, away, away, back, back, away):
+        notes.look([state])
+
+    gone = "container web: no such container"
+    assert said == [gone, "container web: it can be followed now", gone]
+
+
 def test_a_source_that_comes_and_goes_fills_no_disk() -> None:
     """The lines are bounded."""
     said: list[str] = []

@@ -23,6 +23,7 @@ from gpuprobe.events import (
     DeviceIdentified,
     GpuSampled,
     Origin,
+    Setting,
     XidReported,
 )
 from gpuprobe.identity import PciAddress
@@ -114,6 +115,13 @@ def test_counters(metrics: Metrics) -> None:
     aer = f'gpuprobe_pcie_aer_errors_total{{error="RxErr",{ID},severity="correctable"}}'
     assert found[aer] == 7
     assert found[f'gpuprobe_device_errors_total{{counter="pcie_replay",{ID}}}'] == 2
+
+
+def test_an_xid_that_a_server_prints_is_not_counted(metrics: Metrics) -> None:
+    """It may be old or another machine's, and an alert hangs on the count."""
+    metrics.take(Update((), (XidReported(**base("Xid"), code=31, setting=Setting.BARE),)))
+
+    assert not any(one.startswith("gpuprobe_xid_errors_total{") for one in series(metrics))
 
 
 @pytest.fixture

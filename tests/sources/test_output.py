@@ -12,7 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuprobe.events import AerReported, CudaFailed, Event, OutputWritten, XidReported
+from gpuprobe.clock import now as clock_now
+from gpuprobe.events import (
+    AerReported,
+    CudaFailed,
+    Event,
+    GpuLostReported,
+    OomKilled,
+    OutputWritten,
+    Setting,
+    SlotChanged,
+    XidReported,
+)
 from gpuprobe.sources.familiar import Familiar, shape
 from gpuprobe.sources.output import LINE_LIMIT, Line, OutputReader
 
@@ -182,6 +193,33 @@ def test_a_restarted_program_counts_from_one_again() -> None:
     events = [one for one in [*first, *second] if isinstance(one, CudaFailed)]
     assert [one.origin.line for one in events] == [1, 1]
     assert events[0].origin.order < events[1].origin.order
+
+
+def test_kernel_lines_that_a_program_prints_are_second_hand() -> None:
+    """Old or new, this machine's or another's: no first-hand proof; what it met itself is."""
+    printed = (
+        b"[   12.345678] NVRM: Xid (PCI:0000:1b:00): 79, pid=1, GPU has fallen off the bus.\n"
+        b"[   12.345679] NVRM: GPU 0000:1b:00.0: GPU has fallen off the bus.\n"
+        b"[   12.345680] pcieport 0000:00:1c.0: pciehp: Slot(4): Link Down\n"
+        b"[   12.345681] Out of memory: Killed process 77 (python) total-vm:9kB, anon-rss:2kB\n"
+        b"2026-01-02 03:04:05 INFO pcieport 0000:00:1c.0: pciehp: Slot(4): Link Down\n"
+        b"2026-01-02 03:04:05 ERROR RuntimeError: CUDA error: unspecified launch failure\n"
+    )
+    found = [(type(one), one.setting) for one in all_of(OutputReader("engine", 1), printed)]
+
+    kinds = [XidReported, GpuLostReported, SlotChanged, OomKilled, SlotChanged]
+    assert found[1:-1] == [(kind, Setting.BARE) for kind in kinds]
+    assert found[-1] == (CudaFailed, Setting.LOG)
+
+
+def test_a_line_that_is_kept_and_not_read() -> None:
+    """Its text and number are there, and what its words mean is left to whoever gave it."""
+    reader = OutputReader("x.service", 1)
+    reader.keep(Line(CUDA, clock_now()))
+    found = [*reader.add([Line(b"next", clock_now())], 100.0), *reader.read(101.0, end=True)]
+
+    assert texts(found) == [(1, CUDA.decode()), (2, "next")]
+    assert not any(isinstance(one, CudaFailed) for one in found)
 
 
 def test_old_lines_are_dated_by_their_own_words() -> None:

@@ -1,4 +1,4 @@
-"""What an engine's own output can prove: its own words, and not the kernel's that it passes on.
+"""What a program's own output can prove: its own words, and not the kernel's that it passes on.
 
 A start script that runs `dmesg`, a health check that prints the journal: such lines tell of any
 time and any machine, and the moment they were written is not the moment of which they speak. The
@@ -18,6 +18,7 @@ from gpuprobe.events import (
     FirmwareFaulted,
     GpuLostReported,
     Setting,
+    SlotChanged,
     SxidReported,
     XidReported,
 )
@@ -29,13 +30,19 @@ _OF_THE_KERNEL: Final = (
     ConfigSpaceUnreadable,
     DpcTriggered,
     FirmwareFaulted,
+    SlotChanged,
     SxidReported,
 )
 
 
-def second_hand(event: Event) -> Event:
-    """The event as a program's output can prove it: `Setting.BARE` where the kernel speaks."""
-    if event.setting is Setting.LOG and _is_the_kernels(event):
+def second_hand(event: Event, *, kernel: bool) -> Event:
+    """The event as a program's output can prove it: `Setting.BARE` where the kernel speaks.
+
+    Args:
+        event: What the program printed.
+        kernel: Its line has the form of the kernel's log.
+    """
+    if event.setting is Setting.LOG and (kernel or _is_the_kernels(event)):
         return dataclasses.replace(event, setting=Setting.BARE)
     return event
 
