@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import tarfile
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -170,19 +171,23 @@ def real_inputs() -> list[list[Path]]:
     return found
 
 
+@cache
+def contract() -> jsonschema.Draft202012Validator:
+    """The schema, itself checked once."""
+    text = files("gpuprobe.reporters").joinpath("diagnosis.schema.json").read_text("utf-8")
+    schema = json.loads(text)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
 @pytest.mark.parametrize(
     "paths", real_inputs(), ids=lambda paths: f"{paths[0].parent.name}-{paths[0].stem}"
 )
 def test_every_real_diagnosis_keeps_the_json_contract(paths: list[Path]) -> None:
     """The document satisfies the schema, and each cited line says what the file says there."""
-    schema = json.loads(
-        files("gpuprobe.reporters").joinpath("diagnosis.schema.json").read_text("utf-8")
-    )
     diagnosis = diagnose(*paths)
 
-    jsonschema.validate(
-        json.loads(json.dumps(to_dict(diagnosis))), schema, cls=jsonschema.Draft202012Validator
-    )
+    contract().validate(json.loads(json.dumps(to_dict(diagnosis))))
     for document in (diagnosis, *diagnosis.other_hosts):
         _check_citations(document)
 

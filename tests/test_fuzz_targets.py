@@ -62,13 +62,15 @@ def test_numbers_of_any_length_are_read(family: object, length: int) -> None:
                 assert all(abs(value) < 1 << 64 for value in figures)
 
 
-@pytest.mark.parametrize("time", ["1e999", "-1e999", "1" + "0" * 400, "NaN", "1e24"])
-def test_a_time_beyond_all_times_is_none(time: str) -> None:
+def test_a_time_beyond_all_times_is_none() -> None:
     """JSON's numbers have no end; a line with such a time is read, and in no time."""
-    line = '{"ts":%s,"msg":"torch.OutOfMemoryError: CUDA out of memory."}' % time  # noqa: UP031
-    script = "import sys; from gpuprobe.api import diagnose_text; diagnose_text(sys.argv[1])"
+    times = ("1e999", "-1e999", "1" + "0" * 400, "NaN", "1e24")
+    message = '"msg":"torch.OutOfMemoryError: CUDA out of memory."'
+    lines = ['{"ts":%s,%s}' % (time, message) for time in times]  # noqa: UP031
+    # The last line that it says it begins is the one that fails, or never ends.
+    script = "import sys; from gpuprobe.api import diagnose_text\nfor line in sys.argv[1:]: print(line, flush=True); diagnose_text(line)"
 
-    done = subprocess.run([sys.executable, "-c", script, line], timeout=30, cwd=ROOT)
+    done = subprocess.run([sys.executable, "-c", script, *lines], timeout=60, cwd=ROOT)
 
     assert done.returncode == 0
 
@@ -111,23 +113,29 @@ def test_where_the_fuzzer_has_no_wheels_it_is_skipped(
 
 
 def test_lines_that_a_target_reaches_are_counted(tmp_path: Path) -> None:
-    """The relay's frames reach their own part and no framing; an input that was kept adds lines."""
+    """The relay's frames reach their own part and no framing."""
     pytest.importorskip("coverage")
-    (tmp_path / "framing-marks").mkdir()
-    (tmp_path / "framing-marks/kept").write_bytes(b"| 12 | NVRM: x |")
+    command = [sys.executable, "-m", "fuzz.coverage", "frames", "--corpus", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    rows = re.findall(r"\| ([\w ,]+) \| \d+ \| [\d,]+ \| (\d+)% \|", done.stdout)
+    shares = {part: int(share) for part, share in rows}
 
-    def shares(*arguments: str) -> dict[str, int]:
-        command = [sys.executable, "-m", "fuzz.coverage", *arguments]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-        rows = re.findall(r"\| ([\w ,]+) \| \d+ \| [\d,]+ \| (\d+)% \|", done.stdout)
-        return {part: int(share) for part, share in rows}
+    assert shares.keys() == PARTS.keys()
+    assert shares["framings"] == 0 < shares["messages between processes"]
 
-    frames = shares("frames")
-    kept = shares("frames", "framing-marks", "--corpus", str(tmp_path))
 
-    assert frames.keys() == PARTS.keys()
-    assert frames["framings"] == 0 < frames["messages between processes"]
-    assert kept["framings"] > 0
+def test_an_input_that_was_kept_is_counted_as_well(tmp_path: Path) -> None:
+    """What fuzzing found of a target is run behind its seeds, and that of others is not."""
+    pytest.importorskip("coverage")
+    from fuzz.coverage import inputs_of
+
+    for target, kept in (("framing-marks", b"| 12 | NVRM: x |"), ("frames", b"x")):
+        (tmp_path / target).mkdir()
+        (tmp_path / target / "kept").write_bytes(kept)
+
+    given = list(inputs_of("framing-marks", tmp_path))
+
+    assert given == [*seeds("framing-marks"), b"| 12 | NVRM: x |"]
 
 
 def test_each_part_names_modules_that_exist() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import gzip
 import os
 import random
@@ -57,9 +56,8 @@ def test_each_promise_names_a_test_that_exists() -> None:
     missing = []
     for row in rows():
         path, _, name = row.partition("::")
-        tree = ast.parse((ROOT / path).read_text("utf-8")) if (ROOT / path).is_file() else None
-        names = {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)} if tree else ()
-        if name not in names:
+        file = ROOT / path
+        if not file.is_file() or f"\ndef {name}(" not in file.read_text("utf-8"):
             missing.append(row)
 
     assert rows()

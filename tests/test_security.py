@@ -58,13 +58,18 @@ def imported() -> Iterator[tuple[str, str]]:
             yield where, node.module
 
 
+def spelled(node: ast.expr) -> str:
+    """`os.system` of a name with attributes; "…" where something else begins it."""
+    if isinstance(node, ast.Attribute):
+        return f"{spelled(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else "…"
+
+
 @cache
 def called() -> list[tuple[str, str, ast.Call]]:
     """Module, spelling and node of each call."""
     return [
-        (where, ast.unparse(node.func), node)
-        for where, node in nodes()
-        if isinstance(node, ast.Call)
+        (where, spelled(node.func), node) for where, node in nodes() if isinstance(node, ast.Call)
     ]
 
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from gpuprobe.errors import GpuprobeError
-from gpuprobe.report import panel_specs, panels
+from gpuprobe.report import panels
 from gpuprobe.report.panel_specs import HOVER
 from gpuprobe.report.panels import DevicePlots, Panel
 from gpuprobe.report.plot_tables import Table
@@ -252,7 +252,7 @@ def _still(panel: Panel, made: DevicePlots) -> dict[str, Any]:
     for unwanted in ("params", "autosize", "$schema"):
         spec.pop(unwanted, None)
     spec["layer"] = [layer for layer in spec["layer"] if layer.get("name") != HOVER]
-    panel_specs.with_ends(spec, panels.milliseconds(made.focus))
+    panels.with_ends(spec, panels.milliseconds(made.focus))
     spec.update(width=PICTURE_WIDTH, title=panel.title)
     return spec  # type: ignore[no-any-return]
 

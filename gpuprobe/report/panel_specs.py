@@ -1,16 +1,17 @@
 """Vega-Lite specifications of the panels, made with Altair; no figure of a report is in them.
 
 Equal panels of several devices share one: what differs, the ends of the axes, is set afterwards.
-Needs the extra `report`.
+Needs the extra `report`. Channels are given as objects (`alt.Text("name:N")`): of a text Altair
+makes the same object, by going through all of its classes each time.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from functools import lru_cache, wraps
+from typing import TYPE_CHECKING, Any, Final, ParamSpec
 
 from gpuprobe.report.palette import DASHES, ROLE_DASHES
 
@@ -57,7 +58,24 @@ class Series:
     setting: bool = False
 
 
+Arguments = ParamSpec("Arguments")
+
+
+def _unchecked(made: Callable[Arguments, str]) -> Callable[Arguments, str]:
+    """Without Altair's check of every part as it is made, which takes longer than making them."""
+
+    @wraps(made)
+    def quick(*args: Arguments.args, **kwargs: Arguments.kwargs) -> str:
+        from altair.utils.schemapi import debug_mode
+
+        with debug_mode(VALIDATE):
+            return made(*args, **kwargs)
+
+    return quick
+
+
 @lru_cache(maxsize=64)
+@_unchecked
 def lines(
     series: tuple[Series, ...], height: int, marked: bool, log: bool, slowdown_c: float | None
 ) -> str:
@@ -79,6 +97,7 @@ def lines(
 
 
 @lru_cache(maxsize=64)
+@_unchecked
 def reasons(shown: tuple[str, ...], marked: bool) -> str:
     """A lane for each reason; its words stand above its bars."""
     import altair as alt
@@ -93,7 +112,7 @@ def reasons(shown: tuple[str, ...], marked: bool) -> str:
         .mark_bar(style=style, clip=True, height=LANE - 19, yOffset=6.5)
         .encode(
             x=_x(),
-            x2="until:T",
+            x2=alt.X2("until:T"),
             y=alt.Y("reason:N", axis=blank, scale=scale),
             opacity=alt.Opacity("share:Q", scale=share, legend=None),
             tooltip=[
@@ -108,7 +127,11 @@ def reasons(shown: tuple[str, ...], marked: bool) -> str:
     names = (
         alt.Chart(alt.InlineData(values=[{"reason": words} for words in shown]))
         .mark_text(style="lane-label", align="left", baseline="middle", dx=3)
-        .encode(y=alt.Y("reason:N", bandPosition=8 / LANE), x=alt.value(0), text="reason:N")
+        .encode(
+            y=alt.Y("reason:N", bandPosition=8 / LANE),
+            x=_fixed("XValue", 0),
+            text=alt.Text("reason:N"),
+        )
     )
     # Lanes have words of their own, so the marks have none here.
     marks = _marks()[:1] if marked else []
@@ -117,6 +140,7 @@ def reasons(shown: tuple[str, ...], marked: bool) -> str:
 
 
 @lru_cache(maxsize=4)
+@_unchecked
 def states(series: tuple[Series, ...], height: int, marked: bool) -> str:
     """Steps between states of the link as sysfs shows it."""
     import altair as alt
@@ -130,7 +154,7 @@ def states(series: tuple[Series, ...], height: int, marked: bool) -> str:
         .encode(
             x=_x(),
             y=_of(_log_y(), one.column),
-            detail="run:N",
+            detail=alt.Detail("run:N"),
             color=_colour(labels),
             strokeDash=_dashes(labels),
         )
@@ -141,6 +165,7 @@ def states(series: tuple[Series, ...], height: int, marked: bool) -> str:
 
 
 @lru_cache(maxsize=4)
+@_unchecked
 def counters(height: int, marked: bool) -> str:
     """Steps of the counters that rose."""
     import altair as alt
@@ -152,7 +177,7 @@ def counters(height: int, marked: bool) -> str:
         .encode(
             x=_x(),
             y=alt.Y("rise:Q", title=None, scale=alt.Scale(nice=False), axis=steps),
-            detail="run:N",
+            detail=alt.Detail("run:N"),
             color=alt.Color("name:N", sort=None, title=None),
             strokeDash=alt.StrokeDash(
                 "name:N", sort=None, title=None, scale=alt.Scale(range=list(DASHES))
@@ -161,23 +186,6 @@ def counters(height: int, marked: bool) -> str:
     )
     tips = (("name", "counter"), ("rise", "rise"))
     return _finished([layer], "counters", tips, height=height, marked=marked)
-
-
-def with_ends(
-    spec: dict[str, Any], x_ms: tuple[int, int], y: tuple[float, float] | None = None
-) -> dict[str, Any]:
-    """Set the ends of the axes in every layer of `spec`, and return it."""
-    # As expressions: Vega-Lite spells a domain of moments in two ways and then joins the two.
-    begin, end = ({"expr": str(moment)} for moment in x_ms)
-    for layer in spec["layer"]:
-        encoding = layer.get("encoding", {})
-        scale = encoding.get("x", {}).get("scale")
-        if scale is not None:
-            scale.update(domainMin=begin, domainMax=end)
-        scale = encoding.get("y", {}).get("scale")
-        if scale is not None and y is not None:
-            scale["domain"] = list(y)
-    return spec
 
 
 def _finished(
@@ -193,10 +201,12 @@ def _finished(
 
     drawn = [*layers, *(_marks() if marked else ())]
     drawn.append(_hover(tipped, tips))
-    chart = alt.layer(*drawn).properties(width="container", height=height)
+    # All at once: each method of a chart copies everything that is in it.
+    resolve = alt.Resolve(scale=alt.ScaleResolveMap(opacity="independent"))
+    chart = alt.layer(*drawn, width="container", height=height, resolve=resolve)
     # Otherwise its few own rows would be moved to the top, where the tables will stand.
     with alt.data_transformers.enable(consolidate_datasets=False):
-        spec = chart.resolve_scale(opacity="independent").to_dict(validate=VALIDATE)
+        spec = chart.to_dict(validate=VALIDATE)
     # Themes are the page's.
     spec.pop("config", None)
     spec["autosize"] = {"type": "fit-x", "contains": "padding"}
@@ -208,6 +218,13 @@ def _x() -> alt.X:
 
     axis = alt.Axis(format=_STAMPS)
     return alt.X("at:T", title=None, scale=alt.Scale(type="utc"), axis=axis)
+
+
+def _fixed(channel: str, value: object) -> Any:
+    """A value of one channel, such as `XValue`; the classes have no types of their own."""
+    import altair as alt
+
+    return getattr(alt, channel)(value)
 
 
 def _moment(column: str, title: str) -> alt.Tooltip:
@@ -263,14 +280,16 @@ def _base(series: Series, *, alone: bool = False) -> alt.Chart:
 
 
 def _band(series: Series, labels: Sequence[str], axis: alt.Y) -> alt.Chart:
+    import altair as alt
+
     made: alt.Chart = (
         _base(series)
         .mark_area(clip=True, opacity=0.3)
         .encode(
             x=_x(),
             y=_of(axis, f"{series.column}_min"),
-            y2=f"{series.column}_max:Q",
-            detail=f"{series.column}_part:N",
+            y2=alt.Y2(f"{series.column}_max:Q"),
+            detail=alt.Detail(f"{series.column}_part:N"),
             color=_colour(labels),
         )
     )
@@ -278,13 +297,15 @@ def _band(series: Series, labels: Sequence[str], axis: alt.Y) -> alt.Chart:
 
 
 def _line(series: Series, labels: Sequence[str]) -> alt.Chart:
+    import altair as alt
+
     made: alt.Chart = (
         _base(series)
         .mark_line(clip=True, strokeWidth=1.5)
         .encode(
             x=_x(),
-            y=f"{series.column}_{series.line}:Q",
-            detail=f"{series.column}_part:N",
+            y=alt.Y(f"{series.column}_{series.line}:Q"),
+            detail=alt.Detail(f"{series.column}_part:N"),
             color=_colour(labels),
             strokeDash=_dashes(labels),
         )
@@ -293,10 +314,12 @@ def _line(series: Series, labels: Sequence[str]) -> alt.Chart:
 
 
 def _alone(series: Series, labels: Sequence[str]) -> alt.Chart:
+    import altair as alt
+
     made: alt.Chart = (
         _base(series, alone=True)
         .mark_point(clip=True, size=25, filled=True, opacity=1)
-        .encode(x=_x(), y=f"{series.column}_max:Q", color=_colour(labels))
+        .encode(x=_x(), y=alt.Y(f"{series.column}_max:Q"), color=_colour(labels))
     )
     return made
 
@@ -306,7 +329,7 @@ def _threshold(value: float, words: str) -> list[alt.Chart]:
 
     base = alt.Chart(alt.InlineData(values=[{}]))
     text = base.mark_text(style="limit-label", align="left", baseline="bottom", dx=4, dy=-2).encode(
-        y=alt.YDatum(value), x=alt.value(0), text=alt.datum(words)
+        y=alt.YDatum(value), x=_fixed("XValue", 0), text=alt.TextDatum(words)
     )
     return [base.mark_rule(style="limit").encode(y=alt.YDatum(value)), text]
 
@@ -332,7 +355,7 @@ def _marks() -> list[alt.Chart]:
     texts = [
         base.transform_calculate(shown=chosen)
         .mark_text(style=style, **side)
-        .encode(x=_x(), y=alt.value(3), text="shown:N")
+        .encode(x=_x(), y=_fixed("YValue", 3), text=alt.Text("shown:N"))
         for style in ("event-halo", "event-label")
     ]
     return [rules, *texts]
@@ -364,7 +387,7 @@ def _hover(table: str, tips: Sequence[tuple[str, str]]) -> alt.Chart:
     shown = [_moment("at", "from" if wide else "at"), *fields]
     if wide:
         marked = base.mark_bar(style="hover", clip=True).encode(
-            x=_x(), x2="until:T", y=alt.value(0), y2=alt.value("height")
+            x=_x(), x2=alt.X2("until:T"), y=_fixed("YValue", 0), y2=_fixed("Y2Value", "height")
         )
     else:
         marked = base.mark_rule(style="hover", clip=True, strokeWidth=8).encode(x=_x())

@@ -244,5 +244,22 @@ class _Panels:
         drawn = dict(columns)
         if self.marked:
             drawn["marks"] = tuple(self.tables["marks"])
-        spec = panel_specs.with_ends(json.loads(text), self.whole_ms, y)
+        spec = with_ends(json.loads(text), self.whole_ms, y)
         return Panel(name, title, spec, drawn)
+
+
+def with_ends(
+    spec: dict[str, Any], x_ms: tuple[int, int], y: tuple[float, float] | None = None
+) -> dict[str, Any]:
+    """Set the ends of the axes in every layer of `spec`, and return it."""
+    # As expressions: Vega-Lite spells a domain of moments in two ways and then joins the two.
+    begin, end = ({"expr": str(moment)} for moment in x_ms)
+    for layer in spec["layer"]:
+        encoding = layer.get("encoding", {})
+        scale = encoding.get("x", {}).get("scale")
+        if scale is not None:
+            scale.update(domainMin=begin, domainMax=end)
+        scale = encoding.get("y", {}).get("scale")
+        if scale is not None and y is not None:
+            scale["domain"] = list(y)
+    return spec

@@ -23,10 +23,9 @@ def printable(text: str) -> str:
     ESC becomes `\x1b` and a right-to-left override `\u202e`, as text: a log line can neither
     steer a terminal nor show words in another order than it holds them.
     """
-    text = text.translate(_BLANKS)
-    if text.isascii() and text.isprintable():
+    if text.isprintable():  # nothing of these categories is, and no blank but the space
         return text
-    return "".join(_spell(letter) for letter in text)
+    return "".join(_spell(letter) for letter in text.translate(_BLANKS))
 
 
 def _spell(letter: str) -> str:

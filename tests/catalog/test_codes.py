@@ -20,20 +20,16 @@ TABLES = {
     "rm_status": catalog.rm_statuses(),
     "recovery": catalog.recovery_actions(),
 }
-ENTRIES = [
-    pytest.param(entry, id=f"{table}-{number}")
-    for table, entries in TABLES.items()
-    for number, entry in enumerate(entries)
-]
 
 
-@pytest.mark.parametrize("entry", ENTRIES)
-def test_every_entry_has_a_source_and_a_sentence(entry):
+@pytest.mark.parametrize("table", TABLES)
+def test_every_entry_has_a_source_and_a_sentence(table):
     """Each entry says where it comes from, and what it means in sentences of at most 32 words."""
-    assert entry.source
-    assert entry.meaning.endswith((".", "'"))
-    for sentence in re.split(r"(?<=[.:;])\s", entry.meaning):
-        assert len(sentence.split()) <= 32, sentence
+    for entry in TABLES[table]:
+        assert entry.source, entry
+        assert entry.meaning.endswith((".", "'")), entry
+        for sentence in re.split(r"(?<=[.:;])\s", entry.meaning):
+            assert len(sentence.split()) <= 32, sentence
 
 
 def test_all_xids_are_there():

@@ -181,7 +181,7 @@ def test_watch_and_record_name_the_command(tmp_path: Path) -> None:
     """The last words of a recording are how to make the file to attach, or where it lies."""
     source = recorded(tmp_path / "r.gpuprobe", seconds=5)
     assert last_words(source, None) == f"to attach it: gpuprobe report {source} -o report.md"
-    out = tmp_path / "r.md"
+    out = tmp_path / "r.json"  # the form that draws nothing
     assert last_words(source, out) == f"report: {out}"
     assert "left the bus" in out.read_text()
     assert "no report: error" in last_words(tmp_path / "gone.gpuprobe", out)

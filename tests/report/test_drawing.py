@@ -18,7 +18,7 @@ HOSTILE = "</script><script>alert(1)</script><!-- ]]> \u2028 & <img src=x onerro
 
 def hostile() -> Telemetry:
     """Marks, counters and names that would like to be more than text."""
-    one = device(name=HOSTILE)
+    one = device(name=HOSTILE, frame=samples(200))
     counters = one.counters.assign(name=HOSTILE)
     return replace(
         telemetry(replace(one, counters=counters)),

@@ -74,7 +74,7 @@ def test_values_of_an_older_recording_are_filtered_as_well(tmp_path: Path) -> No
     """Names that say nothing of a run were once recorded; a report leaves them out."""
     import sqlite3
 
-    path = recorded(tmp_path / "r.gpuprobe", env={"NCCL_DEBUG": "INFO"})
+    path = recorded(tmp_path / "r.gpuprobe", env={"NCCL_DEBUG": "INFO"}, seconds=20)
     with sqlite3.connect(path) as database:
         values = ("engine.env.NVIDIA_REQUIRE_CUDA", "brand=unknown")
         database.execute("INSERT INTO meta VALUES (?, ?)", values)

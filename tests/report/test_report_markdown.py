@@ -79,7 +79,8 @@ def test_a_gpu_that_owes_a_reset_is_nowhere_called_well(tmp_path: Path) -> None:
 def test_questions_are_blank_unless_a_log_tells(tmp_path: Path) -> None:
     """CUDA_LAUNCH_BLOCKING in the engine's environment answers its question; the others ask."""
     env = {"CUDA_LAUNCH_BLOCKING": "1"}
-    path = recorded(tmp_path / "r.gpuprobe", "vllm", "serve", "m/m", "--enforce-eager", env=env)
+    argv = ("vllm", "serve", "m/m", "--enforce-eager")
+    path = recorded(tmp_path / "r.gpuprobe", *argv, env=env, seconds=20)
     text = as_markdown(report_of(path))
 
     assert "CUDA\\_LAUNCH\\_BLOCKING=1 was set in this run" in text
@@ -89,7 +90,7 @@ def test_questions_are_blank_unless_a_log_tells(tmp_path: Path) -> None:
 
 def test_whatever_the_input_it_fits_an_issue(tmp_path: Path) -> None:
     """With thousands of long lines it stays below the limit, keeps its foot and says so."""
-    report = report_of(recorded(tmp_path / "r.gpuprobe"))
+    report = report_of(recorded(tmp_path / "r.gpuprobe", seconds=20))
     line = IncidentLine(None, "x", 1.0, "engine", "", "engine.log", 1)
     many = tuple(replace(line, text=f"{n} " + "|" * 400, line=n) for n in range(2000))
     verdict = report.diagnosis.verdicts[0]
@@ -129,7 +130,8 @@ def test_a_time_is_no_picture() -> None:
 
 def test_hostile_lines_are_inert(tmp_path: Path) -> None:
     """Markup, mentions, links and escapes of the engine's output are text and nothing else."""
-    path = recorded(tmp_path / "r.gpuprobe", "vllm", "serve", HOSTILE, output=HOSTILE)
+    argv = ("vllm", "serve", HOSTILE)
+    path = recorded(tmp_path / "r.gpuprobe", *argv, output=HOSTILE, seconds=40)
     text = as_markdown(report_of(path))
 
     outside = re.sub(r"^(`{3,})text\n.*?^\1$", "", text, flags=re.MULTILINE | re.DOTALL)
