@@ -62,6 +62,17 @@ _AER = (
     "kernel: nvidia 0000:09:00.0:    [12] Timeout               ",
 )
 
+_FAULTS = (
+    "kernel: NVRM: Xid (PCI:0000:0{n1}:00): 13, pid={n5}, name=python3, Graphics SM Warp Exception on (GPC {n1}, TPC {n1}, SM {n1}): Out Of Range Address",
+    "kernel: NVRM: Xid (PCI:0000:0{n1}:00): 31, pid={n5}, name=python3, Ch {h7}, intr 00000000. MMU Fault: ENGINE GRAPHICS GPCCLIENT_T1_{n1} faulted @ 0x7f{n4}_{h7}. Fault is of type FAULT_PDE ACCESS_TYPE_VIRT_READ",
+    "kernel: NVRM: Xid (PCI:0000:0{n1}:00): 43, pid={n5}, name=python3, Ch {h7}",
+    "kernel: NVRM: Xid (PCI:0000:0{n1}:00): 119, pid={n5}, name=python3, Timeout after 6s of waiting for RPC response from GPU{n1} GSP! Expected function {n2} (GSP_RM_CONTROL) (0x{h7} 0x{n3}).",
+    "kernel: pcieport 0000:00:0{n1}.1: AER: Uncorrectable (Fatal) error message received from 0000:0{n1}:00.0",
+    "kernel: Out of memory: Killed process {n5} (python3) total-vm:{n5}kB, anon-rss:{n5}kB, file-rss:0kB, shmem-rss:0kB, UID:1000 pgtables:{n4}kB oom_score_adj:0",
+    "vllm[{n5}]: torch.AcceleratorError: CUDA error: an illegal memory access was encountered (request {h7})",
+    "vllm[{n5}]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {n3}.00 MiB. GPU {n1} has a total capacity of 79.10 GiB of which {n2}.00 MiB is free.",
+)  # fmt: skip
+
 _WORDS = ("logrotate", "man-db", "fstrim", "apt-daily", "snapd", "thermald", "packagekit", "motd")
 _NUMBERS = {
     "n1": (1, 9),
@@ -86,9 +97,15 @@ def half_aer_block(rng: random.Random) -> list[str]:
     return lines
 
 
+def faults_block(rng: random.Random) -> list[str]:
+    """Nothing but faults, each with figures of its own: no line repeats another."""
+    return [_fill(rng.choice(_FAULTS), rng) for _ in range(BLOCK_LINES)]
+
+
 KINDS: dict[str, Callable[[random.Random], list[str]]] = {
     "clean": clean_block,
     "half-aer": half_aer_block,
+    "faults": faults_block,
 }
 
 

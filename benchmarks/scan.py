@@ -6,7 +6,7 @@ import gzip
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.make_logs import make_log
@@ -18,6 +18,18 @@ TARGETS = {"clean.log": 1.0, "half-aer.log": 3.0, "clean.json": 1.0}
 
 MEMORY_MIB = 200.0
 """Peak resident memory over all processes, for any input."""
+
+FORMS: dict[str, Callable[[bytes], bytes]] = {
+    "in UTF-16": lambda text: text.decode("ascii").encode("utf-16"),
+    "with carriage returns alone": lambda text: text.replace(b"\n", b"\r"),
+}
+"""Other forms of the same lines."""
+
+FORM_RATIO = 3.0
+"""At most so many times as long in another form."""
+
+READ_LOGS = ("half-aer.json", "faults.log")
+"""Logs of which nearly each line is read slowly, a hundredth of the others' size."""
 
 GROWTH = 12.0
 """At most so many times as long for ten times as much."""
@@ -60,6 +72,9 @@ def run(size_mib: int, rounds: int, *, large: bool = False) -> Iterator[Row]:
                 yield from _limits(log, floors, rounds)
                 yield from _compressed(log, words, rounds)
             log.unlink()
+        yield from _other_forms(folder, max(size_mib // 10, 1), rounds)
+        for file in READ_LOGS:
+            yield _slowly_read(folder / file, max(size_mib // 100, 1), rounds)
         sizes = [size_mib // 100, size_mib // 10, size_mib, *([size_mib * 10] if large else [])]
         yield from _growth(folder, [size for size in sizes if size], rounds)
         yield _bomb(folder / "zeros.log.gz", size_mib)
@@ -155,6 +170,40 @@ def _rows(
             "-" if target is None else f"{target:g}x",
             None if target is None else ours.seconds <= target * other.seconds,
         )
+
+
+def _other_forms(folder: Path, size_mib: int, rounds: int) -> Iterator[Row]:
+    """The same lines in UTF-8 with line feeds, and in other forms."""
+    plain = folder / "clean.log"
+    make_log(plain, "clean", size_mib << 20)
+    for form, change in FORMS.items():
+        other = folder / "other.log"
+        other.write_bytes(change(plain.read_bytes()))
+        ours, usual = _diagnose(other), _diagnose(plain)
+        interleave([ours, usual], rounds)
+        ratio = ours.seconds / usual.seconds
+        yield Row(
+            f"diagnose of a clean log {form} of {_size(other)}",
+            _took(ours),
+            f"in UTF-8 with line feeds: {usual.seconds:.2f} s",
+            f"{ratio:.2f}x",
+            f"{FORM_RATIO:g}x",
+            ratio <= FORM_RATIO,
+        )
+        other.unlink()
+    plain.unlink()
+
+
+def _slowly_read(log: Path, size_mib: int, rounds: int) -> Row:
+    """What a line takes that has to be read."""
+    make_log(log, log.stem, size_mib << 20)
+    lines = log.read_bytes().count(b"\n")
+    ours = _diagnose(log)
+    interleave([ours], rounds)
+    form = "JSON" if log.suffix == ".json" else "text"
+    what = f"diagnose of a {log.stem} {form} log of {_size(log)}"
+    log.unlink()
+    return Row(what, _took(ours), "-", f"{ours.seconds / lines * 1e6:.0f} us a line", "-", None)
 
 
 def _growth(folder: Path, sizes_mib: list[int], rounds: int) -> Iterator[Row]:

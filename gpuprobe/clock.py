@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
+
+_QUARTER = timedelta(minutes=15)
+_SLACK = timedelta(minutes=2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,34 @@ class LiveStamp(Stamp):
         def raw(self) -> str:
             """See `Stamp`."""
             return self.wall.isoformat()
+
+
+def in_year(stamp: Stamp, year: int | None) -> datetime:
+    """The date of a stamp that has one, in `year` where its own is not known."""
+    assert stamp.wall is not None
+    if stamp.year_known or year is None:
+        return stamp.wall
+    try:
+        return stamp.wall.replace(year=year)
+    except ValueError:  # 29 February in another year
+        return stamp.wall.replace(year=year, day=28)
+
+
+def offset_between(stamp: Stamp, aware: datetime) -> timedelta | None:
+    """The zone's offset by which a date without a zone and an instant tell one moment.
+
+    None where no zone does: then they are of two moments.
+    """
+    gap = in_year(stamp, aware.year) - aware.astimezone(UTC).replace(tzinfo=None)
+    offset = _QUARTER * round(gap / _QUARTER)
+    return offset if abs(gap - offset) <= _SLACK and abs(offset) <= timedelta(hours=14) else None
+
+
+def of_one_moment(first: Stamp, second: Stamp) -> bool:
+    """Whether two dates differ by no more than a zone: two clocks that were read at one moment."""
+    year = second.wall.year if second.wall and second.year_known else None
+    day = in_year(first, year)
+    return offset_between(second, day if day.tzinfo else day.replace(tzinfo=UTC)) is not None
 
 
 def now() -> Stamp:

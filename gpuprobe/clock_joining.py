@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from datetime import MAXYEAR, MINYEAR, UTC, datetime, timedelta, timezone, tzinfo
 
-from gpuprobe.clock import Stamp
+from gpuprobe.clock import Stamp, in_year, offset_between
 from gpuprobe.errors import UsageError
 from gpuprobe.events import Event
 from gpuprobe.lazy_regex import regex
 from gpuprobe.values import Value
 
 _OFFSET = regex(r"^(?:UTC|GMT)?([+-])(\d{1,2}):?(\d{2})?$", re.IGNORECASE)
-_QUARTER = timedelta(minutes=15)
-_SLACK = timedelta(minutes=2)
+_ZONES_SPAN_S = timedelta(hours=28).total_seconds()
+"""More than any two zones can lie apart: from UTC-12 to UTC+14, and some slack."""
 _MESSAGE = regex(r"(?:NVRM|pcieport|nvidia)\b.*")
 
 
@@ -91,10 +91,7 @@ class Clocks:
         for stamp in pair.stamps:
             if stamp.wall is None or stamp.wall.tzinfo is not None:
                 continue
-            naive = _in_year(stamp, aware.year)
-            gap = naive - aware.astimezone(UTC).replace(tzinfo=None)
-            offset = _QUARTER * round(gap / _QUARTER)
-            if abs(gap - offset) <= _SLACK and abs(offset) <= timedelta(hours=14):
+            if (offset := offset_between(stamp, aware)) is not None:
                 self._offsets.setdefault(key, offset)
                 self._years.setdefault(key, aware.year)
 
@@ -147,7 +144,7 @@ class Clocks:
         year = self._years.get(key)
         if not stamp.year_known and year is None:
             return None
-        wall = _in_year(stamp, year)
+        wall = in_year(stamp, year)
         if wall.tzinfo is not None:
             return wall.astimezone(UTC)
         if self.zone is not None:
@@ -174,6 +171,20 @@ class Clocks:
             return None
         return _gap(a, b).total_seconds()
 
+    def days_apart(self, first: Event, second: Event) -> float | None:
+        """Roughly the seconds between two dates so far apart that no zones bring them together.
+
+        None where they are nearer, or where one has no date.
+        """
+        a, b = first.stamp, second.stamp
+        if a is None or b is None or a.wall is None or b.wall is None:
+            return None
+        gap = _gap(_zoneless(a), _zoneless(b)).total_seconds()
+        return gap if abs(gap) > _ZONES_SPAN_S else None
+
+
+_HALF_YEAR = timedelta(days=180)
+
 
 def _gap(first: Stamp, second: Stamp) -> timedelta:
     """From one wall clock's stamp to another; the nearest where a year is not known."""
@@ -181,24 +192,24 @@ def _gap(first: Stamp, second: Stamp) -> timedelta:
     assert second.wall is not None
     if first.year_known and second.year_known:
         return second.wall - first.wall
+    if not first.year_known and not second.year_known:
+        # No other year can bring them nearer.
+        gap = second.wall - first.wall
+        if abs(gap) < _HALF_YEAR:
+            return gap
     fixed, loose = (second, first) if second.year_known else (first, second)
     assert fixed.wall is not None
     # Stamps without a year stand in 2000: December and January are a day apart, not a year.
-    years = range(fixed.wall.year - 1, fixed.wall.year + 2)
-    gaps = [_in_year(loose, year) - fixed.wall for year in years]
+    years = range(max(fixed.wall.year - 1, MINYEAR), min(fixed.wall.year + 1, MAXYEAR) + 1)
+    gaps = [in_year(loose, year) - fixed.wall for year in years]
     gap = min(gaps, key=abs)
     return gap if loose is second else -gap
 
 
+def _zoneless(stamp: Stamp) -> Stamp:
+    assert stamp.wall is not None
+    return Stamp("", wall=stamp.wall.replace(tzinfo=None), year_known=stamp.year_known)
+
+
 def _key(host: str | None, path: str) -> ClockKey:
     return ("host", host) if host else ("input", path)
-
-
-def _in_year(stamp: Stamp, year: int | None) -> datetime:
-    assert stamp.wall is not None
-    if stamp.year_known or year is None:
-        return stamp.wall
-    try:
-        return stamp.wall.replace(year=year)
-    except ValueError:  # 29 February in another year
-        return stamp.wall.replace(year=year, day=28)

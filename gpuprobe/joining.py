@@ -112,11 +112,14 @@ def _read_report(
     from gpuprobe.report.saved import read as read_report
 
     try:
-        readings.extend(read_report(raw, order))
+        told, unread = read_report(raw, order)
     except InputUnreadableError as error:
         # The path stands before it already.
         why = str(error).removeprefix(f"{raw.path} ")
         unreadable.append(Input(raw.path, "text", None, 0, (f"it {why}.", error.hint)))
+        return
+    readings.extend(told)
+    unreadable.extend(unread)
 
 
 def _without_told(
@@ -128,7 +131,7 @@ def _without_told(
         readings: All of them.
         kept: Path of a report that nobody named to what it keeps; its host is a pseudonym, which
             would be a second machine here.
-        left_out: Gets an entry for each that is left out.
+        left_out: Gets an entry for each that is left out, in place of what it says was unread.
     """
     of_reports = {id(reading) for told in kept.values() for reading in told}
     logs = [reading for reading in readings if id(reading) not in of_reports]
@@ -139,6 +142,7 @@ def _without_told(
         same = names.issuperset(_name(reading) for reading in told)
         if logs and (failed or same or not any(_failed(reading) for reading in told)):
             gone.update(id(reading) for reading in told)
+            left_out[:] = [item for item in left_out if not item.path.startswith(f"{path}!")]
             note = "a report, beside logs: no evidence. Name it alone to have it judged."
             left_out.append(Input(path, OWN, None, 0, (note,)))
     return [reading for reading in readings if id(reading) not in gone]

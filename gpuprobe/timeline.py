@@ -160,14 +160,27 @@ class Timeline:
             counted = not all(event.stamp and event.stamp.wall for event in (first, second))
             if counted and self.boot_of(first) != self.boot_of(second):
                 return None
-        return self.clocks.seconds_between(first, second)
+        gap = self.clocks.seconds_between(first, second)
+        by_kernel = None if gap is None else self._counted(first, second)
+        if gap is None or by_kernel is None:
+            return gap
+        # Lines that were passed on later all have the dates of then.
+        return by_kernel if abs(by_kernel) > abs(gap) + SAME_MOMENT_S else gap
+
+    def _counted(self, first: Event, second: Event) -> float | None:
+        """Seconds by the kernel's own count, which runs in one boot and at most as fast as time."""
+        a, b = first.stamp, second.stamp
+        if a is None or b is None or a.monotonic_s is None or b.monotonic_s is None:
+            return None
+        one_boot = first.origin.input == second.origin.input and self.same_run(first, second)
+        return b.monotonic_s - a.monotonic_s if one_boot else None
 
     def precedes(self, first: Event, second: Event) -> bool | None:
         """Whether `first` came before `second`; None when they cannot be placed on one clock.
 
         Two messages of one moment (`SAME_MOMENT_S`) count as neither.
         """
-        gap = self.seconds_between(first, second)
+        gap = self.rough_gap(first, second)
         if gap is not None and abs(gap) > SAME_MOMENT_S:
             return gap > 0
         if first.origin.input == second.origin.input:
@@ -175,6 +188,13 @@ class Timeline:
                 return None
             return first.origin.order < second.origin.order
         return None
+
+    def rough_gap(self, first: Event, second: Event) -> float | None:
+        """As `seconds_between`, and to a day where clocks that nothing ties are days apart."""
+        gap = self.seconds_between(first, second)
+        if gap is None and self.clocks is not None:
+            return self.clocks.days_apart(first, second)
+        return gap
 
     # --- devices --------------------------------------------------------------------------
 

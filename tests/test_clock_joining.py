@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from gpuprobe.clock import Stamp
+from gpuprobe.clock import LiveStamp, Stamp, of_one_moment
 from gpuprobe.clock_joining import Clocks, PairedStamps, parse_timezone
 from gpuprobe.errors import UsageError
 from gpuprobe.events import BootStarted, Event, Origin
@@ -121,6 +121,34 @@ def test_a_zoneless_stamp_is_not_compared_with_an_aware_one() -> None:
         Clocks().seconds_between(event("a", wall(NOON)), event("a", wall(NOON.replace(tzinfo=UTC))))
         is None
     )
+
+
+def test_two_dates_of_one_moment_differ_by_a_zone() -> None:
+    """A line that was passed on at once has two clocks; an old one has two times."""
+    inner = Stamp("raw", wall=datetime(2000, 5, 1, 14, 12, 11), year_known=False)
+    outer = wall(datetime(2026, 5, 1, 12, 12, 12, tzinfo=UTC))
+    late = wall(datetime(2026, 5, 1, 12, 20, 12))
+
+    assert of_one_moment(outer, inner)
+    assert of_one_moment(inner, wall(datetime(2026, 5, 1, 14, 12, 11)))
+    assert not of_one_moment(late, inner)
+    assert not of_one_moment(wall(datetime(2026, 5, 3, 12, 12, 12)), inner)
+
+
+def test_dates_days_apart_are_told_apart_without_a_zone() -> None:
+    """No zones are more than 26 hours apart, so only nearer dates are in doubt."""
+    noon, year_1 = event("a", wall(NOON)), event("b", wall(datetime(1, 1, 1, tzinfo=UTC)))
+    later = event("b", wall((NOON + timedelta(days=2)).replace(tzinfo=UTC)))
+    live = event("b", LiveStamp(5.0, (NOON + timedelta(days=2)).replace(tzinfo=UTC)))
+    near = event("b", wall((NOON + timedelta(hours=26)).replace(tzinfo=UTC)))
+    yearless = event("a", Stamp("raw", wall=NOON.replace(year=2000), year_known=False))
+
+    assert Clocks().days_apart(noon, later) == Clocks().days_apart(noon, live) == 172800.0
+    assert Clocks().days_apart(later, noon) == -172800.0
+    assert Clocks().days_apart(yearless, later) == 172800.0
+    assert Clocks().days_apart(noon, near) is None
+    assert Clocks().days_apart(noon, event("b", uptime(9.0))) is None
+    assert Clocks().days_apart(yearless, year_1) is not None
 
 
 def test_a_stamp_without_a_year_borrows_its_neighbour_s() -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from gpuprobe.api import diagnose_readings, nothing_read
-from gpuprobe.diagnosis import Diagnosis, Kind, NextStep, Verdict
+from gpuprobe.diagnosis import Diagnosis, Input, Kind, NextStep, Verdict
 from gpuprobe.events import GpuSampled, ThermalReported
-from gpuprobe.joining import join_readings, read
+from gpuprobe.joining import OWN, join_readings, read
 from gpuprobe.options import Options, Progress
 from gpuprobe.recording.opening import opened
 from gpuprobe.report.comparing import Run
@@ -64,6 +64,7 @@ class Gathered:
         readings: What was read. timelines: The same on joined clocks, one a host.
         options: How it was read. recordings: As shown, and the file.
         about: Input to what a recording says of itself. paths: What was given.
+        unread: What could not be read, or not to its end.
     """
 
     report: Report
@@ -73,6 +74,7 @@ class Gathered:
     recordings: list[tuple[str, Path]] = field(default_factory=list)
     about: dict[str, dict[str, str]] = field(default_factory=dict)
     paths: tuple[str, ...] = ()
+    unread: tuple[Input, ...] = ()
 
     @property
     def folders(self) -> tuple[str, ...]:
@@ -119,13 +121,23 @@ def gather(
     timeline = next((one for one in timelines if one.host == diagnosis.host), timelines[0])
     about = _about(readings, recordings)
     report = _report(diagnosis, timeline, readings, recordings, about, options, audience)
-    return Gathered(report, readings, timelines, options, recordings, dict(about), tuple(names))
+    unread = tuple(item for item in unreadable if item.format != OWN)
+    return Gathered(
+        report, readings, timelines, options, recordings, dict(about), tuple(names), unread
+    )
 
 
 def with_saved(gathered: Gathered) -> Report:
     """The report with what is needed to judge it again, for the forms that are read again."""
     at = gathered.report.diagnosis.verdicts[0].at
-    saved = save(gathered.readings, gathered.timelines, gathered.options, gathered.about, at)
+    saved = save(
+        gathered.readings,
+        gathered.timelines,
+        gathered.options,
+        gathered.about,
+        at,
+        gathered.unread,
+    )
     return replace(gathered.report, saved=saved)
 
 

@@ -62,6 +62,7 @@ def save(
     options: Options,
     about: Mapping[str, Mapping[str, str]],
     at: datetime | None,
+    unread: Sequence[Input] = (),
 ) -> dict[str, Any]:
     """Everything that judging again needs, as JSON holds it; nothing is redacted.
 
@@ -71,6 +72,7 @@ def save(
         options: How it was read: what they chose and placed stays chosen and placed.
         about: Input to what a recording says of itself.
         at: When the fault was, so that the samples round it are kept.
+        unread: What could not be read, or not to its end.
     """
     of = {id(event): timeline for timeline in timelines for event in timeline.events}
     events = [event for reading in readings for event in reading.events if id(event) in of]
@@ -83,6 +85,8 @@ def save(
                 "format": reading.input.format,
                 "lines": reading.input.lines,
                 "notes": list(reading.input.notes),
+                "in_part": reading.input.in_part,
+                "broken_off": reading.broken_off,
                 "program_text": reading.program_text,
                 "recording": reading.recording,
                 "continues": reading.continues,
@@ -98,7 +102,11 @@ def save(
                 ],
             }
             for reading in readings
-        ]
+        ],
+        "unread": [
+            {"path": item.path, "notes": list(item.notes), "in_part": item.in_part}
+            for item in unread
+        ],
     }
 
 
@@ -138,19 +146,23 @@ def _encoded(event: Event, timeline: Timeline, placed: bool, options: Options) -
 # --- reading ---------------------------------------------------------------------------------
 
 
-def read(raw: RawInput, order: int) -> list[Reading]:
+def read(raw: RawInput, order: int) -> tuple[list[Reading], list[Input]]:
     """What a saved report was made from, as if its inputs were read again.
 
     Args:
         raw: The report's JSON.
         order: Number of the input, for the order of events.
 
+    Returns:
+        What was read then, and the inputs that could not be, or not to their end.
+
     Raises:
         InputUnreadableError: It is too long, or no report.
     """
     document = load(_bytes(raw), raw.path)
     saved = document.get("saved")
-    inputs = saved.get("inputs") if isinstance(saved, dict) else None
+    saved = saved if isinstance(saved, dict) else {}
+    inputs = saved.get("inputs")
     if not isinstance(inputs, list) or not inputs:
         raise InputUnreadableError(
             f"{raw.path} keeps nothing that could be judged again",
@@ -163,7 +175,13 @@ def read(raw: RawInput, order: int) -> list[Reading]:
             reading = _reading(item, raw.path, order, number)
             number += len(reading.events)
             readings.append(reading)
-    return readings
+    unread = _list(saved, "unread")[:MOST_INPUTS]
+    return readings, [_unread(item, raw.path) for item in unread if isinstance(item, dict)]
+
+
+def _unread(item: dict[str, Any], shown: str) -> Input:
+    path, notes = _path(item, shown), tuple(_notes(item))
+    return Input(path, "text", None, 0, notes, in_part=item.get("in_part") is True)
 
 
 def _bytes(raw: RawInput) -> bytes:
@@ -203,8 +221,7 @@ def load(data: bytes, shown: str) -> dict[str, Any]:
 
 
 def _reading(item: dict[str, Any], shown: str, order: int, number: int) -> Reading:
-    path = f"{shown}!{_text(item.get('path'), PATH_LENGTH) or 'unnamed'}"
-    notes = [_text(note, TEXT_LENGTH) for note in _list(item, "notes")[:50]]
+    path, notes = _path(item, shown), _notes(item)
     events: list[Event] = []
     unknown = 0
     listed = _list(item, "events")
@@ -227,6 +244,7 @@ def _reading(item: dict[str, Any], shown: str, order: int, number: int) -> Readi
             format=form if fits and form in _formats() else "text",
             lines=lines if whole else None,
             notes=tuple(notes),
+            in_part=item.get("in_part") is True,
         ),
         events=events,
         paired=list(_pairs(_list(item, "paired")[:1000], path)),
@@ -234,7 +252,16 @@ def _reading(item: dict[str, Any], shown: str, order: int, number: int) -> Readi
         recording=_text(item.get("recording"), TEXT_LENGTH),
         continues=_text(item.get("continues"), TEXT_LENGTH),
         about=_texts(about) if isinstance(about, dict) else {},
+        broken_off=item.get("broken_off") is True,
     )
+
+
+def _path(item: dict[str, Any], shown: str) -> str:
+    return f"{shown}!{_text(item.get('path'), PATH_LENGTH) or 'unnamed'}"
+
+
+def _notes(item: dict[str, Any]) -> list[str]:
+    return [_text(note, TEXT_LENGTH) for note in _list(item, "notes")[:50]]
 
 
 def _formats() -> frozenset[str]:

@@ -101,7 +101,8 @@ def _saved(saved: dict[str, Any]) -> str:
         head = {key: value for key, value in item.items() if key != "events"}
         events = ",\n".join(_compact(event) for event in item["events"])
         inputs.append(f'{_compact(head)[:-1]},"events":[\n{events}\n]}}')
-    return '{"inputs": [' + ",\n".join(inputs) + "]}"
+    unread = (_compact(item) for item in saved.get("unread", ()))
+    return '{"inputs": [' + ",\n".join(inputs) + '],\n"unread": [' + ",\n".join(unread) + "]}"
 
 
 def _compact(value: Any) -> str:

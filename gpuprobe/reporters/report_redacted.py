@@ -129,7 +129,13 @@ def _saved(
     """What is kept for judging again, every text that may hold a name replaced."""
     if not saved:
         return {}
-    return {"inputs": [_input(item, text, host) for item in saved["inputs"]]}
+    return {
+        "inputs": [_input(item, text, host) for item in saved["inputs"]],
+        "unread": [
+            {**item, "path": text(item["path"]), "notes": [text(note) for note in item["notes"]]}
+            for item in saved["unread"]
+        ],
+    }
 
 
 def _input(

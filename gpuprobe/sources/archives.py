@@ -169,7 +169,7 @@ def read_zip(blocks: Blocks, notes: Notes, budget: Budget) -> Iterator[Member]:
                 notes.missing("the zip archive is cut off or damaged")
             return
         fields = _LOCAL.unpack(header)
-        flags, method, packed, size, name_length, extra_length = *fields[2:4], *fields[7:]
+        flags, method, crc, packed, size, name_length, extra_length = *fields[2:4], *fields[6:]
         raw_name = reader.exactly(name_length)
         extra = reader.exactly(extra_length)
         name = raw_name.decode("utf-8" if flags & 0x800 else "cp437", errors="replace")
@@ -177,7 +177,9 @@ def read_zip(blocks: Blocks, notes: Notes, budget: Budget) -> Iterator[Member]:
             size, packed = _zip64(extra, size, packed)
         known = packed > 0 or not flags & 8
         own = Budget()
-        contents = _zip_contents(reader, name, method, packed if known else None, own, notes)
+        told = len(notes)
+        summed = _Summed(_zip_contents(reader, name, method, packed if known else None, own, notes))
+        contents: Blocks = summed
         problem = ""
         if flags & 1:
             problem = "encrypted"
@@ -200,7 +202,11 @@ def read_zip(blocks: Blocks, notes: Notes, budget: Budget) -> Iterator[Member]:
             notes.stopped("too many members expand too much; the others were left out")
             return
         if flags & 8:
-            _skip_descriptor(reader)
+            crc = _skip_descriptor(reader)
+        # Of what is said to be not whole, or ends with the archive, the sum tells nothing more.
+        cut = method == 0 and summed.length < packed
+        if not problem and len(notes) == told and not cut and summed.crc != crc:
+            notes.missing(f"{name} is damaged (its check sum is wrong)")
     notes.stopped(f"more than {MEMBER_LIMIT} members; the others were left out")
 
 
@@ -209,6 +215,21 @@ _ZIP_METHODS: dict[int, Callable[[], Decompressor]] = {
     12: make_bzip2,
     93: make_zstd,
 }
+
+
+class _Summed(Iterator[bytes]):
+    """The same blocks, with the length and the CRC-32 of those given out so far."""
+
+    def __init__(self, blocks: Blocks) -> None:
+        self._blocks = blocks
+        self.length = 0
+        self.crc = 0
+
+    def __next__(self) -> bytes:
+        block = next(self._blocks)
+        self.length += len(block)
+        self.crc = zlib.crc32(block, self.crc)
+        return block
 
 
 def _kept_open(blocks: Blocks) -> Blocks:
@@ -285,9 +306,10 @@ def _zip_contents(
         pass
 
 
-def _skip_descriptor(reader: _Reader) -> None:
-    """Step over the sizes that follow a member whose header had none."""
+def _skip_descriptor(reader: _Reader) -> int:
+    """Step over the sizes that follow a member whose header had none; its check sum."""
     data = reader.exactly(26)
     short = 16 if data[:4] == b"PK\x07\x08" else 12
     length = short if data[short : short + 2] == b"PK" or len(data) < short + 8 else short + 8
     reader.back(data[length:])
+    return int.from_bytes(data[short - 12 : short - 8], "little")

@@ -16,15 +16,19 @@ from gpuprobe.clock_joining import PairedStamps
 from gpuprobe.diagnosis import Input
 from gpuprobe.events import BootStarted, Event, Setting
 from gpuprobe.sources.framing import peel, peel_lines, sniff
-from gpuprobe.sources.input_kind import is_general_text, is_program_text
+from gpuprobe.sources.injected import was_injected
+from gpuprobe.sources.input_kind import is_general_text, is_program_text, is_review
 from gpuprobe.sources.lines_around import in_printed_list, looks_pasted, only_quotes
 from gpuprobe.sources.needles import LazyMatcher, Matcher, families_in
 from gpuprobe.sources.record import EVIDENCE_LIMIT, Record, Window
 from gpuprobe.sources.repeated_messages import RepeatedMessages
 from gpuprobe.sources.repeats import REPEATS_KEPT, Collector, Repeats
+from gpuprobe.sources.retyped import looks_retyped
 from gpuprobe.sources.scan import Scan
 from gpuprobe.sources.setting import judge
 from gpuprobe.sources.unpack import Notes
+from gpuprobe.sources.wording.prose import is_seen
+from gpuprobe.sources.wrapped import JOINED_LENGTH, cell, cuts_words, is_short
 
 _CONTEXT = Window.REACH + 1
 """Records kept either side: what patterns see, also from the record before."""
@@ -34,9 +38,6 @@ _BATCH = 2048
 
 _BATCH_LENGTH = 4 << 20
 """Characters of records after which fewer than `_BATCH` are enough."""
-
-_JOINED_LENGTH = 4096
-"""Longest text that is tried joined with its neighbours: what wraps lines wraps them short."""
 
 _SEAM = 512
 """Characters either side of the cut in a very long line that are read once more together."""
@@ -49,9 +50,6 @@ _LONG_LINE_WORK = 1500
 
 _PADDING = re.compile(r" {16,}")
 """Blanks in the middle of words where a terminal wrapped a line at its width."""
-
-_CELL = re.compile(r"(?:\s*\|)?[^|]*\| ?(?P<text>[^|]*?) ?\|\s*\Z")
-"""A row of a table of two columns, as DCGM's tools print them, that wraps text in the second."""
 
 _LOGFMT_TIME = re.compile(
     r'\btime="?(?P<date>\d{4}-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-5]\d)(?:\.\d+)?(?P<zone>Z|[+-]\d\d:\d\d)'
@@ -112,18 +110,21 @@ class Ingest:
         self._long_line: int | None = None
         self._line_work = 0
         self._seam_end = 0
+        self._short = False
 
     def read(self, scan: Scan, notes: Notes) -> Reading:
         """All events of the scan, and the input's summary."""
         head = [record for number, text in scan.head for record in peel(number, text)]
-        self._program_text = is_program_text([record.raw for record in head])
-        self._general = is_general_text([record.raw for record in head])
+        lines = _as_shown(head)
+        self._program_text = is_program_text(lines) or is_review(lines)
+        self._general = is_general_text(lines)
         for record in head:
             self._note(record)
         sniffed = self._known_format or sniff([text for _, text in scan.head])
         spans = sniffed == "journal-export" or _is_pretty(sniffed, scan.head)
         # Where an entry spans lines, what its line means is not all in the line.
         self._learns = sniffed not in ("journal-export", "journal-json")
+        self._short = scan.is_short()
         runs = scan.runs(self._repeats, whole=spans, objects=sniffed == "journal-json")
         for run in runs:
             self._read_run(peel_lines(run, sniffed))
@@ -181,7 +182,10 @@ class Ingest:
         for index in range(start, stop):
             if _is_part(records, index):
                 self._read_part(records, index)
-            elif self._matcher.present(records[index].message):
+            elif self._matcher.present(records[index].message) or (
+                # In a long input the fast pass would have to look at each line's end as well.
+                self._short and cuts_words(records[index : index + 2], self._matcher)
+            ):
                 repeats = self._repeats if self._learns else self._messages
                 repeats.pass_mark(records[index])
                 if not repeats.take(records[index]):
@@ -211,6 +215,9 @@ class Ingest:
         message = record.message
         following = records[index + 1 : index + 2]
         goes_on = bool(following) and following[0].part
+        if goes_on:
+            # A framing takes off the blanks at the end, and here they stand between words.
+            message = message.rstrip() + record.raw[len(record.raw.rstrip()) :]
         seam = message[-_SEAM:] + following[0].message[:_SEAM] if goes_on else ""
         inside, across = self._matcher.present(message), self._matcher.present(seam)
         if not inside and not across:
@@ -222,13 +229,14 @@ class Ingest:
             texts.append((seam, max(0, begin - cut), min(_SEAM, len(message))))
         for text, start, stop in texts:
             window = self._window(records, index, text)
-            found = list(self._match(True, window, 0, stop - 1, start))
+            found = list(self._match(True, window, 0, stop - 1, start)) or [
+                (pattern_id, self._never_a_log(event), match)
+                for pattern_id, event, match in self._match(False, window, 0, stop - 1, start)
+            ]
             for pattern_id, event, match in found:
                 self._keep(pattern_id, _cite(event, match), record)
-                self._seam_end = max(0, match.end() - stop) if text is seam else 0
-            if not found:
-                for pattern_id, event, match in self._match(False, window, 0, stop - 1, start):
-                    self._keep(pattern_id, _cite(self._never_a_log(event), match), record)
+                if text is seam:
+                    self._seam_end = max(self._seam_end, match.end() - stop)
             self._line_work += len(found)
         if self._line_work > _LONG_LINE_WORK:
             self._notes.append(f"line {record.line} is too long to be read to its end")
@@ -284,25 +292,25 @@ class Ingest:
         if _PADDING.search(message):
             text = _PADDING.sub("", message)
             yield self._window(records, index, text), 0, len(text)
-        if len(message) > _JOINED_LENGTH:
+        if len(message) > JOINED_LENGTH:
             return
         following = list(
             takewhile(
-                lambda record: not record.framed and _is_short(record),
+                lambda record: not record.framed and is_short(record),
                 records[index + 1 : index + 4],
             )
         )
         for glue in (" ", ""):
-            text = _cell(message).rstrip()
+            text = cell(message).rstrip()
             seam = len(text)
             for record in following:
-                text = f"{text}{glue}{_cell(record.message).rstrip()}"
+                text = f"{text}{glue}{cell(record.message).rstrip()}"
                 yield self._window(records, index, text), seam + 1, seam
         if index and not records[index].framed and message.strip():
-            previous = _cell(records[index - 1].message).rstrip()
-            if _is_short(records[index - 1]) and not self._matcher.present(previous):
+            previous = cell(records[index - 1].message).rstrip()
+            if is_short(records[index - 1]) and not self._matcher.present(previous):
                 for glue in (" ", ""):
-                    text = f"{previous}{glue}{_cell(message).rstrip()}"
+                    text = f"{previous}{glue}{cell(message).rstrip()}"
                     seam = len(previous)
                     yield self._window(records, index - 1, text), seam + 1, seam
 
@@ -316,7 +324,7 @@ class Ingest:
     ) -> Iterator[tuple[str, Event, re.Match[str]]]:
         """What the families of machines' words, or of prose, read, with the match of each."""
         pasted: bool | None = None
-        printed_list = False
+        printed_list = retyped = False
         program = self._program_text
         for family in families_in(window.text):
             if family.machine is not machine:
@@ -325,10 +333,14 @@ class Ingest:
                 if match.end() < least_end or not least_start <= match.start() <= most_start:
                     continue
                 if pasted is None:
-                    near = [record.raw for record in self._near(window)]
+                    near = _as_shown(self._near(window))
                     pasted = looks_pasted(near)
-                    above = [record.raw for record in window.before(window.REACH)]
-                    program = program or only_quotes(above, framed=window.record.framed)
+                    retyped = looks_retyped(near)
+                    above = _as_shown(window.before(window.REACH))
+                    program = program or only_quotes(
+                        above, framed=window.record.framed, line=window.record.raw
+                    )
+                    program = program or was_injected(above, window.text)
                     printed_list = in_printed_list(above)
                 setting = judge(
                     window.record,
@@ -338,10 +350,13 @@ class Ingest:
                     program_text=program,
                     pasted_log=pasted,
                     printed_list=printed_list,
+                    retyped=retyped,
                 )
-                if setting is Setting.PROSE and self._general:
+                if setting is Setting.PROSE and (self._general or not is_seen(match)):
                     setting = Setting.CODE
-                yield pattern.id, dataclasses.replace(event, setting=setting), match
+                if event.setting is not setting:
+                    event = dataclasses.replace(event, setting=setting)
+                yield pattern.id, event, match
 
     @staticmethod
     def _near(window: Window) -> Sequence[Record]:
@@ -364,15 +379,13 @@ def _cite(event: Event, match: re.Match[str]) -> Event:
     return dataclasses.replace(event, origin=dataclasses.replace(event.origin, text=text))
 
 
-def _cell(message: str) -> str:
-    """What a wrapped line adds to its neighbour: of a table's row the text in it."""
-    row = _CELL.match(message)
-    return message.strip() if row is None else row["text"]
-
-
-def _is_short(record: Record) -> bool:
-    """True for text that may be part of a wrapped line."""
-    return len(record.message) <= _JOINED_LENGTH and bool(record.message.strip())
+def _as_shown(records: Sequence[Record]) -> list[str]:
+    """The lines as they stand; of a line that holds several, such as a page's, each by itself."""
+    lines = [None, *(record.line for record in records), None]
+    return [
+        record.message if record.line and record.line in (above, below) else record.raw
+        for above, record, below in zip(lines, records, lines[2:], strict=False)
+    ]
 
 
 def _is_alone(records: Sequence[Record], index: int) -> bool:

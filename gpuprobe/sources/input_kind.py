@@ -64,6 +64,25 @@ _GENRE = regex(
     re.MULTILINE,
 )
 """What articles and the descriptions of changes say."""
+_REVIEW = regex(
+    r"^\W*(?P<nit>nit(?:pick)?s?:)|^```(?P<suggestion>suggestion)|(?P<suggested>\bSuggested changes?\b)|(?P<lgtm>\bLGTM\b)|(?P<squash>\b(?:squash|rebase)\b)|(?P<signed>\bSigned-off-by:|\bReviewed-by:|\bCo-authored-by:)"
+    r"|(?P<this>\b[Tt]his (?:PR|MR|pull request|merge request|patch|changeset)\b|^Patch [Ss]et \d+\b|\bPS\d+, Line \d+)"
+    r"|^#+ *(?P<heading>(?:Motivation|Proposed changes?|Description of changes?|Types? of changes?|Test(?:ing)? [Pp]lan|How (?:was|has) this(?: been)? tested\??|Checklist|Summary of changes?)\W*$)"
+    r"|(?P<tests>\b(?:unit|regression) tests?\b|\badd(?:ed|s)? (?:a |some )?tests?\b|\btests? added\b|\btest for (?:it|this|that)\b)"
+    r"|(?P<fixes>\b(?:Fixes|Closes|Resolves|Refs) #\d+)|^\W*(?P<review>Review(?:ed)? (?:on|of|by)\b|.*\b(?:approved these changes|requested changes|(?:commented|reviewed) on (?:this|lines?|\S+\.\w{1,4})\b))"
+    r"|(?P<parser>\b(?i:the|our|an?|this|that) (?:\w+ )?(?:regexp?|parser|pattern|matcher|needle)\b|`(?:parse|match|detect|is)_\w+`)|(?P<conventional>^(?:feat|fix|chore|docs?|refactor|test|perf)(?:\([\w ./-]+\))?!?: )",
+    re.MULTILINE,
+)
+"""What reviews and descriptions of changes to programs say; each group is one mark."""
+_MARKS_OF_REVIEW = 3
+_QUOTED_LINES = 1
+"""Log lines that such a text quotes at most; whoever reports a loss has what came with it."""
+_IN_LIFE = regex(
+    r"\b(?:[Mm]y|[Oo]ur) (?:\w+ )?(?:GPUs?|cards?|machines?|nodes?|servers?|clusters?|hosts?|box(?:es)?|rigs?|logs?|dmesg|setups?|fleet|prod\w*)\b|\b(?:yesterday|today|last (?:night|week|month)|this morning|tonight|just (?:now|happened))\b"
+    r"|\b(?:we|I) (?:just )?(?:hit|saw|see|had|have|got|get|lost|run|ran)\b|\bhappen(?:s|ed)\b|\bcrash(?:es|ed)\b|\bdie[sd]\b|\bbroke\b|\bfail(?:s|ed|ing)\b|\bhangs?\b|\bfroze\b|\bfreezes?\b|\breboot(?:s|ed)\b",
+    re.IGNORECASE,
+)
+"""Something happened to somebody, who tells of it beside the change."""
 _GO_FILE = regex(r"package \w+$")
 _GO_SECTION = regex(r"(?:import (?:\(|\")|func [(\w]|type \w+ )")
 _LOGGED_COMMIT = regex(r"commit [0-9a-f]{7,40}\b")
@@ -79,9 +98,9 @@ _MENDED = regex(
 _XID_ROW = regex(r"[-*•+\W]*(?:Xid|XID|xid) ?#?(?P<code>\d{1,3}) ?(?:--?|[:–—=→]) ?[A-Za-z(]")
 """A line of a list of codes that has no table: `Xid 79 - GPU has fallen off the bus`."""
 _SETTING = regex(
-    r"(?:options|blacklist|install|alias|softdep) [a-z]\w*|GRUB_[A-Z_]+=|\[(?:Unit|Service|Install|Timer)\]$|(?:Exec\w+|Environment|Restart\w*|WantedBy|After|Requires|Description|Type|User)="
+    r"(?:options|blacklist|install|alias|softdep) [a-z]\w*|GRUB_[A-Z_]+=|\[(?:Unit|Service|Install|Timer|SERVICE|INPUT|FILTER|OUTPUT|PARSER)\]$|(?:Name|Match|Regex|Exclude|Path|Tag|Parser|Host|Port|Key_Name|Log_Level|Flush) +\S|(?:Exec\w+|Environment|Restart\w*|WantedBy|After|Requires|Description|Type|User)="
 )
-"""A line of a file below /etc: modprobe.d, GRUB, a unit of systemd."""
+"""A line of a file below /etc: modprobe.d, GRUB, a unit of systemd; Fluent Bit's."""
 _CODE_LIST = regex(r"^\W*(?:xid|code|error code)\W*[,;|\t]\s*\w+", re.IGNORECASE)
 
 
@@ -197,6 +216,24 @@ def _is_list_of_facts(lines: Sequence[str]) -> bool:
     rows = [row for text in texts if (row := _XID_ROW.match(text))]
     explained = len({row["code"] for row in rows}) >= 4 and len(rows) * 2 >= len(texts)
     return explained or (mended >= 2 and mended * 2 >= len(texts))
+
+
+def is_review(head_lines: Sequence[str]) -> bool:
+    """True if a text is about a change to a program, and the log lines in it are samples.
+
+    A pull request that tells what happened to its author is a report, whatever else it is.
+
+    Args:
+        head_lines: The first lines of the input, some dozens, as they stand.
+    """
+    lines = [RUNS.sub("  ", line[:REACH]).strip() for line in head_lines if line.strip()]
+    told = [line for line in lines if not LOG_LINE.match(line)]
+    if not told or len(lines) - len(told) > _QUOTED_LINES or any(map(PROMPT.match, lines)):
+        return False
+    text = "\n".join(told)
+    if _REPORTER.search(text) or _IN_LIFE.search(text):
+        return False
+    return len({mark.lastgroup for mark in _REVIEW.finditer(text)}) >= _MARKS_OF_REVIEW
 
 
 def _is_sentence(line: str) -> bool:

@@ -23,7 +23,7 @@ PROMPT = regex(
 """A shell's prompt with a command."""
 
 MACHINE_OUTPUT = regex(
-    r"^\s*(?:Traceback \(most recent call last\)|\+[-=]{15,}|\|[=-]{15,}|=+NVSMI LOG=+|File \".+\", line \d+|#\d+ +0x[0-9a-f]{6,}|```|~~~"
+    r"^\s*(?:Traceback \(most recent call last\)|\+[-=]{15,}|\|[=-]{15,}|[│┃║ ]*[┌┏╔├┣╠└┗╚][─━═╦┬┼╬╤]{10,}|=+NVSMI LOG=+|File \".+\", line \d+|#\d+ +0x[0-9a-f]{6,}|```|~~~"
     r"|terminate called (?:after|without)|MPI_ABORT was invoked on rank \d|\*\*\* Process received signal|Fatal Python error: |Signal \(\d+\) received|# A fatal error has been detected by the Java)"
 )
 """What only programs print: a traceback, a table's rule, a stack frame; or a fence around it."""
@@ -39,9 +39,12 @@ LIST_KEY = regex(
 """Above the lines of a JSON list that a tool printed: Ansible's `"stdout_lines": [`."""
 
 CODE_ROW = regex(
-    r"^\s*\|?\s*[*_`\"]*(?:[Xx][Ii][Dd]\s*)?\d{1,3}[*_`\"]*\s*(?:\||,|;|\t)\s*[*_`\"]*(?P<words>[A-Za-z])"
+    r"^\s*\|?\s*[*_`\"]*(?:[Xx][Ii][Dd]\s*)?\d{1,3}[*_`\"]*\s*(?:(?:\||,|;|\t)\s*[*_`\"]*|: ?[\"'](?!\w+[\"']\s*:))(?P<words>[A-Za-z])"
 )
-"""A row of a list of codes: `| 79 | GPU has fallen off the bus | ... |`."""
+"""A row of a list of codes: `| 79 | GPU has fallen off the bus | ... |`, `79: "GPU has ..."`."""
+
+NUMBERED = regex(r"(?= *\d+\t)[ \d]{6}\t")
+"""A line's number as `cat -n` and `nl` write it: to the right of six columns, and a tab."""
 
 USER_TEXT = regex(
     r"\bprompt\\?[\"']?\s*[:=]\s*\\?[\"'(\[]|[\"']role\\?[\"']\s*:\s*\\?[\"'](?:user|assistant|system|tool)\b|[\"']delta\\?[\"']\s*:\s*\{|[\"']messages\\?[\"']\s*:\s*\["

@@ -54,19 +54,26 @@ _CONTROLS = regex("[\x00-\x08\x0a-\x1f\x7f-\x9f\ufeff\u202a-\u202e\u2066-\u2069]
 
 # Line ends do not reach `strip_controls`.
 _CONTROLS_IN_BLOCK = re.compile(
-    "[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\ufeff\u202a-\u202e\u2066-\u2069]"
+    "[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\xa0\ufeff\u202a-\u202e\u2066-\u2069]"
 )
 
 
+_WRITTEN_ESCAPES = ("\\u001", "\\x1", "\\033", "\\e[")
+"""What an escape begins with where a logger wrote it behind a backslash."""
+
+
 def strip_controls(text: str) -> str:
-    r"""The text without terminal escapes and control characters; tabs stay.
+    r"""The text without terminal escapes and control characters; tabs stay, and blanks are blanks.
 
     Escapes are taken off in the forms that loggers write them in, too: `\u001b[31m`, `\x1b[31m`,
     `#033[31m` (rsyslog) and `^[[31m`.
     """
-    if text.isprintable() and "\\" not in text and "#033" not in text and "^[" not in text:
+    # Backslashes alone are in all JSON.
+    written = "\\" in text and any(map(text.__contains__, _WRITTEN_ESCAPES))
+    if text.isprintable() and not written and "#033" not in text and "^[" not in text:
         return text
-    return _CONTROLS.sub("", _ESCAPES.sub("", text))
+    # Browsers and chats put no-break spaces in what is copied out of them.
+    return _CONTROLS.sub("", _ESCAPES.sub("", text)).replace("\xa0", " ")
 
 
 def _needs_cleaning(block: str) -> bool:
@@ -94,6 +101,27 @@ def sniff_encoding(head: bytes) -> str:
         if even > 0.4 * half and odd < 0.05 * half:
             return "utf-16-be"
     return "utf-8"
+
+
+def in_utf8(blocks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
+    """The same text in UTF-8, in which words can be looked for as bytes."""
+    decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
+    for block in blocks:
+        yield decoder.decode(block).encode()
+    yield decoder.decode(b"", final=True).encode()
+
+
+def with_feeds(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """The same lines, where a carriage return ended one with a line feed in its place."""
+    held = b""
+    for block in blocks:
+        text = held + block
+        # Its line feed may be the first of the next block.
+        held = b"\r" if text.endswith(b"\r") else b""
+        text = text[: len(text) - len(held)]
+        yield text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    if held:
+        yield b"\n"
 
 
 def shorten_nuls(block: bytes) -> bytes:

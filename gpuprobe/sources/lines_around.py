@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.line_shapes import (
@@ -36,6 +37,21 @@ _EXAMPLE = regex(
     r"|.*\b(?:zum Beispiel|z\. ?B\.|[Bb]eispiel\w*|par exemple|[Ee]xemple|por ejemplo|[Ee]jemplo|por exemplo|[Ee]xemplo|per esempio|[Ee]sempio|[Нн]апример|[Пп]ример\w{0,2})[^.?!]{0,60}:\W*$"
     r"|.*(?:示例|例如|比如|样例|例えば|예시|예를 들)[^。？！]{0,20}[:：]\W*$"
 )
+_IMAGINED = regex(
+    r"\bwould (?:then |also |only )?(?:show|say|print|log|contain|report)\b[^.?!]{0,60}$"
+    r"|\b(?:[Yy]ou|[Oo]ne|[Tt]hey)(?:'d|’d| would| may| might) (?:then |also )?(?:see|find|get|notice)\b[^.?!]{0,60}$"
+)
+"""What follows would be seen if things were otherwise."""
+_FIRST_PERSON = regex(r"\b(?:I|[Mm]y|[Mm]ine|[Ww]e|[Oo]urs?)\b")
+_SAMPLE = regex(
+    r"(?i:\b(?:examples?|e\.g\.|samples?|such as|looks? like|reads? like|lines? like|something like|similar to|typical(?:ly)?|for instance|zum Beispiel|z\. ?B\.|Beispiel\w*|par exemple|exemple|por ejemplo|ejemplo|por exemplo|per esempio|ad esempio)(?!\w)|\b(?:например|пример\w{0,2})\b)"
+    r"|例如|比如|示例|样例|例えば|예를 들|예시"
+)
+"""What stands above a sample, and above many a log."""
+_MADE_UP = regex(
+    r"\[ *(?:123\.456\d{0,3}|1234\.567\d{0,3}|12345\.678\d{0,3}|\d{1,8}\.0{6})\]|\bJan (?: ?1|01) 00:00:00\b|\bpid=(?:1234|12345|123)\b"
+)
+"""The figures that people make up; no one log has all of its own like these."""
 _ECHO = regex(r"\b(?:echo|printf) (?:-\w+ )?(?P<quote>[\"']).+(?P=quote)\s*\|\s*(?:sudo )?tee\b")
 _OWN = regex(
     r"\b(?:I|[Mm]y|[Ww]e|[Oo]urs?|me|us|today|yesterday|ich|mir|[Mm]eine?[mnrs]?|wir|[Uu]nsere?[mnrs]?|gestern|heute|j'|mon|ma|mes|notre|hier|mis?|nuestr[oa]s?|ayer|meu|minha|ontem|mio|mia)\b"
@@ -53,6 +69,12 @@ _TEST_STARTS = regex(
     r"=== (?:RUN|CONT|NAME)\s+Test\w|-{3,} Captured (?:stdout|stderr|log) (?:call|setup|teardown) -{3,}"
 )
 _TEST_ENDS = regex(r"--- (?:PASS|FAIL|SKIP): |(?:PASS|FAIL|ok)(?:\s|$)|={5,}")
+_TEST_NAME = regex(r"_{3,} (?:\w+\.)?[Tt]est\w*(?:\[.*\])? _{3,}$")
+_DOUBLE = regex(
+    r"\b(?:monkeypatch|mocker|Mock|MagicMock|mock_\w+|side_effect)\b|\bpatch(?:\.\w+)?\("
+)
+_RUNNER = regex(r"^\[?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z\]? ")
+"""The stamp that a CI's runner puts before each line of a job's output."""
 _LIST_ITEM = regex(r"^\s*\".*\",?\s*$")
 
 
@@ -62,25 +84,58 @@ def looks_pasted(lines: Sequence[str]) -> bool:
     Args:
         lines: A line and its neighbours, as they stand.
     """
-    lines = [RUNS.sub("  ", line[:REACH]) for line in lines if line.strip()]
-    if sum(bool(LOG_LINE.match(line)) for line in lines) >= 2:
+    lines = [line for line in lines if line.strip()]
+    if sum(map(_begins_as_log, lines)) >= 2:
         return True
-    if any(PROMPT.match(line) or MACHINE_OUTPUT.match(line) for line in lines):
+    if any(map(_is_output, lines)):
         return True
-    return len(lines) >= 2 and all(TOKEN.search(line) for line in lines)
+    return len(lines) >= 2 and all(map(_holds_token, lines))
 
 
-def only_quotes(before: Sequence[str], *, framed: bool) -> bool:
+def only_quotes(before: Sequence[str], *, framed: bool, line: str = "") -> bool:
     """True if the lines above say that a line is quoted and not logged.
 
     Args:
         before: The lines before it, nearest first, as they stand.
         framed: It has a log's prefix.
+        line: It, as it stands.
     """
-    quoting = (in_patch, in_fence_of_code, in_command, in_prompt, in_test, in_literal)
-    if any(quotes(before) for quotes in quoting):
+    quoting = (
+        in_patch, in_fence_of_code, in_command, in_prompt, in_test, raised_by_double, in_literal
+    )  # fmt: skip
+    if any(quotes(before) for quotes in quoting) or imagined(before):
+        return True
+    if _MADE_UP.search(line[:REACH]) and shown_as_sample(before):
         return True
     return not framed and (shown_as_example(before) or in_echo(before))
+
+
+# What one line says is asked for each line that stands near it, so the answers are kept.
+_kept = lru_cache(128)
+
+
+@_kept
+def _begins_as_log(line: str) -> bool:
+    return LOG_LINE.match(RUNS.sub("  ", line[:REACH])) is not None
+
+
+@_kept
+def _is_output(line: str) -> bool:
+    line = RUNS.sub("  ", line[:REACH])
+    return PROMPT.match(line) is not None or MACHINE_OUTPUT.match(line) is not None
+
+
+@_kept
+def _holds_token(line: str) -> bool:
+    return TOKEN.search(RUNS.sub("  ", line[:REACH])) is not None
+
+
+def _first(answers: Iterable[bool | None]) -> bool:
+    """The answer of the nearest line that says something; no if none does."""
+    for answer in answers:
+        if answer is not None:
+            return answer
+    return False
 
 
 def in_patch(before: Sequence[str]) -> bool:
@@ -94,14 +149,23 @@ def in_patch(before: Sequence[str]) -> bool:
     """
     changed = 0
     for line in before:
-        text = line.strip()
-        if _HUNK.match(text):
-            return True
-        if text.startswith(("```", "~~~")):
-            return text.lstrip("`~").startswith(("diff", "patch")) and changed >= 2
-        if text[:1] in ("+", "-") and text[1:].strip() and not LOG_LINE.match(text[1:]):
+        mark = _mark_of_patch(line)
+        if mark == "changed":
             changed += 1
+        elif mark:
+            return mark == "hunk" or (mark == "patch" and changed >= 2)
     return False
+
+
+@_kept
+def _mark_of_patch(line: str) -> str:
+    text = line.strip()
+    if _HUNK.match(text):
+        return "hunk"
+    if text.startswith(("```", "~~~")):
+        return "patch" if text.lstrip("`~").startswith(("diff", "patch")) else "fence"
+    is_changed = text[:1] in ("+", "-") and text[1:].strip() and not LOG_LINE.match(text[1:])
+    return "changed" if is_changed else ""
 
 
 def shown_as_example(before: Sequence[str]) -> bool:
@@ -112,11 +176,42 @@ def shown_as_example(before: Sequence[str]) -> bool:
     Args:
         before: The lines before it, nearest first, as they stand.
     """
-    for line in before[:6]:
-        text = _TAG.sub(" ", line[:REACH]).strip(" \t>*#`-")
-        if text and not LOG_LINE.match(line) and not PROMPT.match(line):
-            return bool(_EXAMPLE.match(text)) and not _OWN.search(text)
-    return False
+    text = _said_above(before)
+    return bool(_EXAMPLE.match(text)) and not _OWN.search(text)
+
+
+def imagined(before: Sequence[str]) -> bool:
+    """True if the words right above say what a log would show, and so does not.
+
+    Args:
+        before: The lines before it, nearest first, as they stand.
+    """
+    text = _said_above(before).rstrip(" :")
+    return _IMAGINED.search(text) is not None and not _FIRST_PERSON.search(text)
+
+
+def shown_as_sample(before: Sequence[str]) -> bool:
+    """True if the words right above may introduce a sample, and nobody says that it is his own.
+
+    Not enough for a line as drivers write it; for one whose figures are made up it is.
+
+    Args:
+        before: The lines before it, nearest first, as they stand.
+    """
+    text = _said_above(before)
+    return _SAMPLE.search(text) is not None and not _OWN.search(text)
+
+
+def _said_above(before: Sequence[str]) -> str:
+    """The nearest of the few lines above that is no log's, without marks; "" for none."""
+    return next(filter(None, map(_words_of, before[:6])), "")
+
+
+@_kept
+def _words_of(line: str) -> str:
+    if LOG_LINE.match(line) or PROMPT.match(line):
+        return ""
+    return _TAG.sub(" ", line[:REACH]).strip(" \t>*#`-")
 
 
 def in_echo(before: Sequence[str]) -> bool:
@@ -148,12 +243,14 @@ def in_literal(before: Sequence[str]) -> bool:
     Args:
         before: The lines before it, nearest first, as they stand.
     """
-    for line in before:
-        if opens := _LITERAL_OPENS.search(line[:REACH]):
-            return opens["quote"] not in opens["rest"]
-        if _LITERAL_CLOSES.match(line):
-            return False
-    return False
+    return _first(map(_opens_literal, before))
+
+
+@_kept
+def _opens_literal(line: str) -> bool | None:
+    if opens := _LITERAL_OPENS.search(line[:REACH]):
+        return opens["quote"] not in opens["rest"]
+    return False if _LITERAL_CLOSES.match(line) else None
 
 
 def in_test(before: Sequence[str]) -> bool:
@@ -162,12 +259,39 @@ def in_test(before: Sequence[str]) -> bool:
     Args:
         before: The lines before it, nearest first, as they stand.
     """
+    return _first(map(_starts_test, before))
+
+
+@_kept
+def _starts_test(line: str) -> bool | None:
+    line = _RUNNER.sub("", line, count=1)
+    if _TEST_ENDS.match(line):
+        return False
+    return True if _TEST_STARTS.match(line) else None
+
+
+def raised_by_double(before: Sequence[str]) -> bool:
+    """True if a test of pytest's stands above that put a double in the place of a call.
+
+    What other tests raise may have happened: some ask the driver itself.
+
+    Args:
+        before: The lines before it, nearest first, as they stand.
+    """
+    doubled = False
     for line in before:
-        if _TEST_ENDS.match(line):
-            return False
-        if _TEST_STARTS.match(line):
-            return True
+        mark = _mark_of_double(line)
+        if mark == "test":
+            return doubled
+        doubled = doubled or mark == "double"
     return False
+
+
+@_kept
+def _mark_of_double(line: str) -> str:
+    if _TEST_NAME.match(line):
+        return "test"
+    return "double" if _DOUBLE.search(line[:REACH]) else ""
 
 
 def in_command(before: Sequence[str]) -> bool:
@@ -176,12 +300,14 @@ def in_command(before: Sequence[str]) -> bool:
     Args:
         before: The lines before it, nearest first, as they stand.
     """
-    for line in before[:12]:
-        if _BODY_ENDS.search(line):
-            return False
-        if _BODY_STARTS.search(line):
-            return True
-    return False
+    return _first(map(_starts_body, before[:12]))
+
+
+@_kept
+def _starts_body(line: str) -> bool | None:
+    if _BODY_ENDS.search(line):
+        return False
+    return True if _BODY_STARTS.search(line) else None
 
 
 def in_prompt(before: Sequence[str]) -> bool:
@@ -190,13 +316,14 @@ def in_prompt(before: Sequence[str]) -> bool:
     Args:
         before: The lines before it, nearest first, as they stand.
     """
-    for line in before[:12]:
-        opens = _PROMPT_OPENS.search(line[:REACH])
-        if opens:
-            return opens["quote"] not in opens["rest"]
-        if _QUOTE_CLOSES.search(line[:REACH]):
-            return False
-    return False
+    return _first(map(_opens_prompt, before[:12]))
+
+
+@_kept
+def _opens_prompt(line: str) -> bool | None:
+    if opens := _PROMPT_OPENS.search(line[:REACH]):
+        return opens["quote"] not in opens["rest"]
+    return False if _QUOTE_CLOSES.search(line[:REACH]) else None
 
 
 def in_fence_of_code(before: Sequence[str]) -> bool:
@@ -205,8 +332,10 @@ def in_fence_of_code(before: Sequence[str]) -> bool:
     Args:
         before: The lines before it, nearest first, as they stand.
     """
-    for line in before:
-        text = line.strip()
-        if text.startswith(("```", "~~~")):
-            return bool(_CODE_FENCE.match(text))
-    return False
+    return _first(map(_opens_code, before))
+
+
+@_kept
+def _opens_code(line: str) -> bool | None:
+    text = line.strip()
+    return bool(_CODE_FENCE.match(text)) if text.startswith(("```", "~~~")) else None

@@ -24,7 +24,7 @@ NEEDLES = tuple(dict.fromkeys(needle for family in FAMILIES for needle in family
 HIDING = (
     # What `lines.strip_controls` takes out of lines, as UTF-8.
     rb"[\x00-\x08\x0e-\x1b\x1f\x7f]",
-    rb"\xc2[\x80-\x9f]",
+    rb"\xc2[\x80-\xa0]",
     rb"\xef\xbb\xbf",
     rb"\xe2\x80[\xaa-\xae]",
     rb"\xe2\x81[\xa6-\xa9]",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gpuprobe.clock import Stamp
+from gpuprobe.clock import Stamp, of_one_moment
 from gpuprobe.events import Origin, Setting
 from gpuprobe.identity import PciAddress
 
@@ -14,11 +14,15 @@ EVIDENCE_LIMIT = 500
 """Longest evidence text, in characters (the JSON contract)."""
 
 
-def merge_stamps(stamps: Sequence[Stamp]) -> Stamp | None:
+def merge_stamps(stamps: Sequence[Stamp], *, passed_on: bool = False) -> Stamp | None:
     """One stamp that knows all that a line's stamps know together.
 
-    The outermost gives the words; a date with a zone is preferred over one without; the kernel's
-    own clock is kept beside it.
+    The outermost gives the words; a date with a zone is preferred over one without, unless it only
+    says when an old line was passed on; the kernel's own clock is kept beside it.
+
+    Args:
+        stamps: Outermost first.
+        passed_on: The line may be an old one of a system's log that somebody shows.
     """
     if not stamps:
         return None
@@ -30,6 +34,10 @@ def merge_stamps(stamps: Sequence[Stamp]) -> Stamp | None:
     )
     monotonic = next((s.monotonic_s for s in stamps if s.monotonic_s is not None), None)
     best = dated[0] if dated else stamps[0]
+    if passed_on and dated and best is stamps[0]:
+        inner = max(dated, key=stamps.index)
+        if not inner.is_absolute and not of_one_moment(best, inner):
+            best = inner
     return Stamp(
         raw=stamps[0].raw,
         monotonic_s=monotonic,
@@ -149,7 +157,7 @@ class Window:
                 ref=record.ref,
                 order=(self.input_order, record.ordinal or record.line or 0),
             ),
-            "stamp": merge_stamps(record.stamps),
+            "stamp": merge_stamps(record.stamps, passed_on=record.framing != "engine"),
             "host": record.host,
             "machine_id": record.machine_id,
             "boot": record.boot_id,

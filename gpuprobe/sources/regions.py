@@ -189,17 +189,31 @@ class Regions:
         if self._after:
             end, self._after = _forward(data, 0, self._after)
             spans.append((0, end))
+        inside: int | None = None
         for hit in hits:
-            start = _back(data, hit, CONTEXT)
-            end, after = _forward(data, hit, CONTEXT + 1)
-            self._after = max(self._after, after)
-            if spans and start <= spans[-1][1]:
-                spans[-1] = (spans[-1][0], max(end, spans[-1][1]))
+            # Of hits in what is read anyway only the last says how far that goes.
+            if inside is not None and hit >= spans[-1][1]:
+                self._widen(data, spans, inside)
+                inside = None
+            if spans and hit < spans[-1][1]:
+                inside = hit
             else:
-                spans.append((start, end))
+                self._widen(data, spans, hit)
+        if inside is not None:
+            self._widen(data, spans, inside)
         if self._all:
             spans[-1] = (spans[-1][0], len(data))
         return spans
+
+    def _widen(self, data: bytes, spans: list[tuple[int, int]], hit: int) -> None:
+        """Add what has to be read round a hit: to the last span where they meet."""
+        end, after = _forward(data, hit, CONTEXT + 1)
+        self._after = max(self._after, after)
+        start = hit if spans and hit < spans[-1][1] else _back(data, hit, CONTEXT)
+        if spans and start <= spans[-1][1]:
+            spans[-1] = (spans[-1][0], max(end, spans[-1][1]))
+        else:
+            spans.append((start, end))
 
     def _give(self, data: bytes, spans: list[tuple[int, int]], known: Places) -> Iterator[Piece]:
         self._held, self._held_known = b"", Places()

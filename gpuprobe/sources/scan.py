@@ -6,16 +6,20 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 
 from gpuprobe.options import Progress
-from gpuprobe.sources.lines import SNIFFED, Lines, shorten_nuls, sniff_encoding
+from gpuprobe.sources.lines import Lines, in_utf8, shorten_nuls, sniff_encoding, with_feeds
 from gpuprobe.sources.needles import SHORT_BYTES, LazyMatcher
 from gpuprobe.sources.raw_input import RawInput
 from gpuprobe.sources.regions import CountedUnread, Piece, Regions
+from gpuprobe.sources.unpack import peek
 
 HEAD_LINES = 200
 """Lines at an input's start that are always read, to name its format."""
 
 PLAIN_ENCODINGS = ("utf-8", "utf-8-sig")
 """Encodings in which words can be looked for as bytes."""
+
+START_BYTES = 4096
+"""Bytes that say which encoding it is, and whether lines end with a carriage return alone."""
 
 Numbered = tuple[int, str]
 
@@ -29,15 +33,19 @@ class Scan:
     """
 
     def __init__(self, blocks: Iterable[bytes], *, prefilter: bool = True) -> None:
-        self._blocks = iter(blocks)
+        start, stream = peek(iter(blocks), START_BYTES)
+        self._encoding = sniff_encoding(start)
+        if self._encoding not in PLAIN_ENCODINGS:
+            stream = in_utf8(stream, self._encoding)
+            self._encoding = "utf-8"
+        start, stream = peek(stream, START_BYTES)
+        if b"\r" in start and b"\n" not in start:
+            stream = with_feeds(stream)
+        self._blocks = map(shorten_nuls, stream)
         self._taken: list[bytes] = []
         self._prefilter = prefilter
         self.line_count: int | None = None
         self.head: list[Numbered] = []
-        self._encoding = self._sniff()
-        if self._encoding in PLAIN_ENCODINGS:
-            self._taken = [shorten_nuls(block) for block in self._taken]
-            self._blocks = map(shorten_nuls, self._blocks)
         last = None
         for number, text in islice(Lines(self._take(), encoding=self._encoding), HEAD_LINES):
             # How a line begins says what it is.
@@ -45,16 +53,7 @@ class Scan:
                 self.head.append((number, text))
             last = number
 
-    def _sniff(self) -> str:
-        while sum(map(len, self._taken)) < SNIFFED:
-            block = next(self._blocks, None)
-            if block is None:
-                break
-            self._taken.append(block)
-        return sniff_encoding(b"".join(self._taken))
-
     def _take(self) -> Iterator[bytes]:
-        yield from list(self._taken)
         for block in self._blocks:
             self._taken.append(block)
             yield block
@@ -69,10 +68,10 @@ class Scan:
             whole: All in one run: the format's entries span lines.
             objects: All from the first lone `{` on in one run: such entries may follow.
         """
-        whole = whole or self._is_short()
+        whole = whole or self.is_short()
         taken, self._taken = self._taken, []
         blocks = chain(_given(taken), self._blocks)
-        if not self._prefilter or known is None or whole or self._encoding not in PLAIN_ENCODINGS:
+        if not self._prefilter or known is None or whole:
             lines = Lines(blocks)
             yield lines
             self.line_count = lines.line
@@ -81,7 +80,8 @@ class Scan:
         yield from _runs(iter(regions), self._encoding)
         self.line_count = regions.line
 
-    def _is_short(self) -> bool:
+    def is_short(self) -> bool:
+        """Whether it is so short that all of it is read, whatever it holds."""
         while sum(map(len, self._taken)) <= SHORT_BYTES:
             block = next(self._blocks, None)
             if block is None:

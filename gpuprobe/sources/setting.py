@@ -11,7 +11,7 @@ import re
 
 from gpuprobe.events import Setting
 from gpuprobe.lazy_regex import regex
-from gpuprobe.sources.line_shapes import CODE_ROW, REACH, RUNS, USER_TEXT
+from gpuprobe.sources.line_shapes import CODE_ROW, NUMBERED, REACH, RUNS, USER_TEXT
 from gpuprobe.sources.record import Record
 
 _NEAR = 60
@@ -30,11 +30,14 @@ _SEARCHES = regex(
     r"\b(?:z|e|f|rip)?grep\b|\brg\b \S|\bawk\b|\bsed -|\bproctitle=|--grep|journalctl \S"
     r"|\b(?:[Mm]onitor(?:ing|s)?|[Ww]atch(?:ing|es)?|[Cc]heck(?:ing|s)?|[Ll]ook(?:ing|s)?|[Ss]earch(?:ing|es)?|[Ss]cann?(?:ing|s)?|[Ll]isten(?:ing|s)?|[Tt]rigger(?:s|ed)?|[Ff]ilter(?:ing|s)?) (?:\S+ ){0,4}?(?:for|on)\b"
     r"|\b(?:[Pp]atterns?|[Rr]egexp?s?|[Mm]atcher|[Rr]ules?|[Aa]lert(?:s|name)?|expr|keywords?|needles?|filters?|query|signatures?)\b[\"']?\s*(?:\([^)]*\))?\s*(?:[:=~]|for\b|\"|')"
-    r"|\|[=~] ?[\"`]|\blogger (?:-\S+ (?:\S+ )?)*[\"']|\becho (?:-\w+ )?[\"']|\bcurl\b.{0,300} (?:-d|--data(?:-\w+)?|--json)[ =]|\bI?LIKE '|_test\.\w{1,4}:\d+: "
+    r"|\|[=~] ?[\"`]|\blogger (?:-\S+ (?:\S+ )?)*[\"']|\becho (?:-\w+ )?[\"']|\bcurl\b.{0,300} (?:-d|--data(?:-\w+)?|--json)[ =]|\bI?LIKE '|(?:_test|\btest_\w+)\.\w{1,4}:\d+: "
     r"|^(?:TASK|PLAY|HANDLER|RUNNING HANDLER) \["
-    r"|\.py::\w+\[|^E +(?:\+|assert\b|AssertionError)"
+    r"|\.py::\w+(?:\[| - )|^E +(?:\+|assert\b|AssertionError)"
 )
 """Somebody searches for the words, or configures a search."""
+
+_TESTED = regex(r"\s*(?:\d{4}-\d\d-\d\dT[\d:.]+Z\s+)?\w+_test\.\w{1,4}:\d+: ")
+"""A line of a test, whatever kernel line it quotes."""
 
 _FIRED = re.compile(r"\"(?:status|state)\":\s*\"firing\"")
 """An alert that went off, and no rule that waits for it."""
@@ -87,7 +90,9 @@ _LOG_KEYS = frozenset(
 _DATE_CELL = regex(r"\d{1,4}[/-]\w{2,3}[/-]\d{2,4}|\b\d\d:\d\d:\d\d|\b[A-Z][a-z]{2}-\d\d-\d{4}")
 _LABELLED = regex(r"^\s*\"[^\"]{1,400}\",\s*[A-Za-z][\w -]{0,30}$")
 """A text and its label, as collections of examples hold them."""
-_QUERIED = regex(r"^\s*\d{1,3}, .*\b[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7], ")
+_QUERIED = regex(
+    r"^\s*\d{1,3}, .*\b[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7](?:, |\s*\Z)"
+)
 """A row of `nvidia-smi --query-gpu`: what it says begins with a number as rows of codes do."""
 _OPTION = regex(r"^\s*(?:-\w,? )?--[a-z][\w-]*(?:[ =](?:[A-Z_<\[{]\S*))?(?: {2,}|\t)")
 """An option and what it does, as `--help` prints them."""
@@ -122,7 +127,7 @@ _LINKING = regex(
 """Words of any sentence; a program's sentence ends in a colon before the error it quotes."""
 
 _PROGRAMS_SENTENCE = regex(
-    r"^(?:(?!(?:(?:[Nn]ote|[Ee]dit|[Uu]pdate|[Tt]itle|[Ss]ummary|[Dd]escription|[Pp]roblem|[Ii]ssue|[Qq]uestion|[Bb]ug|[Ss]tep|[Ss]ubject|[Ff]ix)\w*|PS|Q|A|Re):)[\w.()\[\]/-]+: "
+    r"^(?:(?!(?:(?:[Nn]ote|[Ee]dit|[Uu]pdate|[Tt]itle|[Ss]ummary|[Dd]escription|[Pp]roblem|[Ii]ssue|[Qq]uestion|[Bb]ug|[Ss]tep|[Ss]ubject|[Ff]ix)\w*|PS|Q|A|Re) {0,2}:)[\w.()\[\]/-]+ {0,2}: "
     r"|terminate called|thread '[^']{0,80}' panicked at |called `Result::unwrap\(\)` on |(?:The|This|An?)(?: [\w-]+){0,2}$)"
 )
 """A program's sentence: its component before a colon, or the subject of what the words say."""
@@ -161,6 +166,7 @@ def judge(
     program_text: bool,
     pasted_log: bool,
     printed_list: bool = False,
+    retyped: bool = False,
 ) -> Setting:
     """In what surroundings the words at `text[match_start:match_end]` stand.
 
@@ -172,6 +178,7 @@ def judge(
         program_text: What `is_program_text` said of the input.
         pasted_log: What `looks_pasted` said of the lines around.
         printed_list: What `in_printed_list` said of the lines above.
+        retyped: What `looks_retyped` said of the lines around.
     """
     if program_text:
         return Setting.CODE
@@ -185,10 +192,12 @@ def judge(
         return Setting.CODE
     if not record.kernel and _is_prose(record, head, words, tail):
         return Setting.PROSE
-    return Setting.LOG if record.framed or pasted_log else Setting.BARE
+    return Setting.LOG if (record.framed or pasted_log) and not retyped else Setting.BARE
 
 
 def _is_code(record: Record, head: str, words: str, tail: str, *, printed_list: bool) -> bool:
+    if _TESTED.match(record.raw):
+        return True
     if record.kernel:
         # The kernel quotes nothing but commands; what is glued before its words is its own.
         return bool(re.search(r"\b(?:proctitle|cmd|comm|COMMAND)=", head))
@@ -214,7 +223,8 @@ def _in_row_of_codes(record: Record, head: str) -> bool:
     """True in a row such as `| 79 | GPU has fallen off the bus | ... |` of a list of codes."""
     if record.framed:
         return False
-    for line in (RUNS.sub(" ", record.raw[:REACH]), RUNS.sub(" ", record.message[:REACH])):
+    raw = NUMBERED.sub("", record.raw[:REACH], count=1)
+    for line in (RUNS.sub(" ", raw), RUNS.sub(" ", record.message[:REACH])):
         if _QUERIED.match(line):
             continue
         if _LABELLED.match(line) and not _DATE_CELL.search(line):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence, Set
 
 from gpuprobe.diagnosis import Certainty, Kind
 from gpuprobe.rules import RULES
@@ -29,7 +29,7 @@ def put_history_last(timeline: Timeline, kept: Sequence[Finding]) -> list[Findin
     def is_history(finding: Finding) -> bool:
         if finding is open_question or finding.kind is Kind.DEVICE_LEFT_BUS:
             return False
-        gaps = [timeline.seconds_between(e, open_question.root) for e in finding.events()]
+        gaps = [timeline.rough_gap(e, open_question.root) for e in finding.events()]
         return bool(gaps) and all(gap is not None and gap > HISTORY_S for gap in gaps)
 
     return sorted(kept, key=is_history)
@@ -55,13 +55,33 @@ def rank(timeline: Timeline, findings: Sequence[Finding]) -> list[Finding]:
     ranked: list[Finding] = []
     for level in range(5):
         rest = [finding for finding in findings if tier(finding) == level]
+        # Most pairs need no look: one that came before is enough until that one is ranked itself.
+        ranked_ids: set[int] = set()
+        others = {id(f): _earlier(timeline, f, tuple(rest), ranked_ids) for f in rest}
+        waits_for = {key: next(found, None) for key, found in others.items()}
         while rest:
-            heads = [
-                finding
-                for finding in rest
-                if not any(came_before(timeline, other.root, finding.root) for other in rest)
-            ] or rest
+            heads = [finding for finding in rest if waits_for[id(finding)] is None] or rest
             best = min(heads, key=weight)
             ranked.append(best)
-            rest.remove(best)
+            rest = [finding for finding in rest if finding is not best]
+            ranked_ids.add(id(best))
+            for key, other in waits_for.items():
+                if other is best:
+                    waits_for[key] = next(others[key], None)
     return ranked
+
+
+def _earlier(
+    timeline: Timeline, finding: Finding, among: Sequence[Finding], but: Set[int]
+) -> Iterator[Finding]:
+    """Those that came before a finding, each looked at when it is asked for.
+
+    Args:
+        timeline: Says what came before what.
+        finding: The finding.
+        among: Which to look at.
+        but: Ids of those that no longer count.
+    """
+    for other in among:
+        if id(other) not in but and came_before(timeline, other.root, finding.root):
+            yield other

@@ -44,6 +44,19 @@ def test_every_name_has_a_reading(fake: FakeNvml) -> None:
     assert wait_until(lambda: fake.count(name="nvmlShutdown") == 1)
 
 
+def test_what_was_read_before_a_hang_is_there(fake: FakeNvml) -> None:
+    """A call of the calm group that does not return leaves what the fast group gave."""
+    fake.hang(ONE, "nvmlDeviceGetCurrPcieLinkWidth")
+    found = read(fake, 2.5)
+    fake.let_go()
+
+    assert isinstance(found[ONE]["power_w"], Known)
+    assert isinstance(found[ONE]["temp_c"], Known)
+    missing = found[ONE]["link_width"]
+    assert isinstance(missing, Unavailable)
+    assert missing.reason is Reason.TIMED_OUT
+
+
 def test_a_hang_of_one_device_costs_that_device_alone(fake: FakeNvml) -> None:
     """The other is whole, and the whole ends at the deadline."""
     fake.hang(ONE, "nvmlDeviceGetRemappedRows")

@@ -49,7 +49,17 @@ def damaged_zip() -> bytes:
     return bytes(data)
 
 
-@pytest.mark.parametrize("made", [cut_gzip, cut_tar, damaged_zip])
+def changed_zip() -> bytes:
+    """A bit of one stored member is another: it reads on, and its check sum is wrong."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("kern.log", LINES)
+    data = bytearray(out.getvalue())
+    data[20_000] ^= 1
+    return bytes(data)
+
+
+@pytest.mark.parametrize("made", [cut_gzip, cut_tar, damaged_zip, changed_zip])
 def test_what_is_missing_is_doubted(made: Callable[[], bytes], tmp_path: Path) -> None:
     """Compressed data or an archive of which a part cannot be read gives `cannot-tell`."""
     path = tmp_path / "logs"

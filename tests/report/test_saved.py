@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
+import sqlite3
+import zipfile
+from contextlib import chdir, closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gpuprobe import diagnose
-from gpuprobe.diagnosis import Diagnosis
+from gpuprobe.diagnosis import Diagnosis, Kind
 from gpuprobe.errors import InputUnreadableError
 from gpuprobe.options import Options
 from gpuprobe.report import saved
 from gpuprobe.report.gathering import gather, with_saved
+from gpuprobe.report.writing import write
+from gpuprobe.reporters.bundle import verify
 from gpuprobe.reporters.report_json import ReportJson
 from gpuprobe.reporters.report_redacted import redacted
 from tests.report.report_bench import LEFT_THE_BUS, as_json, recorded, report_of
@@ -80,6 +86,62 @@ def test_a_report_of_a_report_is_one(tmp_path: Path) -> None:
     second = as_file(tmp_path / "again", first)
 
     assert gist(diagnose(second)) == gist(diagnose(LEFT_THE_BUS))
+
+
+def _torn(name: str) -> bytes:
+    """Compressed text of which the end is missing, or an archive with a damaged member."""
+    lines = b"".join(b"[%5d.000001] usb 1-1: port %d of lathe\n" % (at, at) for at in range(900))
+    if name.endswith(".gz"):
+        return gzip.compress(lines)[:-40]
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("kern.log", lines)
+    return out.getvalue().replace(b"port 800 ", b"port 801 ")
+
+
+@pytest.mark.parametrize("name", ["kern.log.gz", "logs.zip"])
+@pytest.mark.parametrize("form", [".json", ".zip"])
+def test_what_was_read_in_part_stays_so(tmp_path: Path, name: str, form: str) -> None:
+    """A report of an input that was not read to its end cannot show that nothing failed either."""
+    (tmp_path / name).write_bytes(_torn(name))
+    before = diagnose(tmp_path / name)
+    path = tmp_path / f"report{form}"
+    with chdir(tmp_path):
+        write(gather([name]), path)
+
+    again = diagnose(path)
+
+    assert before.answer is again.answer is Kind.CANNOT_TELL
+    rows = [[row.what for row in one.verdicts[0].not_checked] for one in (before, again)]
+    assert len(rows[0]) == len(rows[1])
+    assert [item.in_part for item in again.inputs] == [item.in_part for item in before.inputs]
+    assert [item.notes for item in again.inputs] == [item.notes for item in before.inputs]
+    if form == ".zip":
+        assert not verify(path).differing
+
+
+def test_a_recording_that_breaks_off_stays_so(tmp_path: Path) -> None:
+    """A report of a recording without an end mark says that what came after is not known."""
+    source = recorded(tmp_path / "r.gpuprobe", fails=False, seconds=20)
+    with closing(sqlite3.connect(source)) as database, database:
+        database.execute("DELETE FROM meta WHERE key = 'ended'")
+    path = as_file(tmp_path, source)
+
+    assert "what came after the end" in str(gist(diagnose(source)))
+    assert "what came after the end" in str(gist(diagnose(path)))
+
+
+def test_what_was_unread_beside_logs_is_not_said(tmp_path: Path) -> None:
+    """Of a report in a folder of logs nothing counts, what it could not read neither."""
+    (tmp_path / "logs.zip").write_bytes(_torn("logs.zip"))
+    as_file(tmp_path, tmp_path / "logs.zip")
+    (tmp_path / "logs.zip").unlink()
+    (tmp_path / "kern.log").write_text("[    1.000001] usb 1-1: new device\n")
+
+    found = diagnose(tmp_path)
+
+    assert found.answer is Kind.NO_FAULT
+    assert not any("check sum" in note for item in found.inputs for note in item.notes)
 
 
 def test_names_are_replaced_in_what_is_kept() -> None:

@@ -13,6 +13,7 @@ from gpuprobe.events import (
     BootStarted,
     CudaFailed,
     Event,
+    GpuLostReported,
     GpuMemoryCounted,
     ProseMentioned,
     Setting,
@@ -106,6 +107,15 @@ def test_a_line_that_a_terminal_wrapped_is_read(cut: int) -> None:
     assert event.origin.line == 1
 
 
+@pytest.mark.parametrize("words", ["fallen off the", "GPU has"])
+def test_a_line_that_is_wrapped_inside_the_words_looked_for_is_read(words: str) -> None:
+    """Neither line holds what the message is known by."""
+    head, tail = "[   12.000000] NVRM: GPU 0000:1a:00.0: GPU has fallen off the bus.".split(words)
+    (event,) = events_of(f"{head}{words}\n{tail.strip()}\n", GpuLostReported)
+
+    assert str(event.device) == "0000:1a:00.0"
+
+
 @pytest.mark.parametrize(
     "rows",
     [
@@ -113,10 +123,14 @@ def test_a_line_that_a_terminal_wrapped_is_read(cut: int) -> None:
         "|                           | d row remapping failed. Run a field diagnostic |",
         "|       -> Memory           | GPU 5 had uncorrectable memory errors and row  |\n"
         "|                           | remapping failed. Run a field diagnostic.      |",
+        "║ Memory ║ FAIL ║ │ [12.5] GPU 5 had uncorrectable memory er│ ║\n"
+        "║        ║      ║ │ rors and row remapping failed.          │ ║",
+        "| Memory | FAIL | | GPU 5 had uncorrectable memory er | |\n"
+        "|        |      | | rors and row remapping failed.    | |",
     ],
 )
 def test_a_message_that_a_table_wraps_in_a_cell_is_read(rows: str) -> None:
-    """DCGM's tools cut it anywhere, within words too."""
+    """DCGM's tools cut it anywhere, within words too; a cell may hold a table of its own."""
     (event,) = events_of(f"+---------------------------+----+\n{rows}\n", GpuMemoryCounted)
 
     assert event.what == "remap-failed"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from _texts import DMESG, ISSUE, SHELL, SMI, TRACEBACK, XID
 
-from gpuprobe.sources.input_kind import is_general_text, is_program_text
+from gpuprobe.sources.input_kind import is_general_text, is_program_text, is_review
 
 PYTHON = """import re
 import sys
@@ -307,3 +307,18 @@ def test_pretty_json_is_data() -> None:
             "}",
         ]
     )
+
+
+def test_a_review_quotes_a_line_and_reports_none() -> None:
+    """What is said of a change makes the lines in it samples, unless somebody tells of his own."""
+    review = [
+        "The parser should take the stamps of dmesg -T too, for instance",
+        f"[Tue Mar  4 10:11:12 2025] {XID}",
+        "Please add a test for it.",
+        "nit: squash the two commits",
+    ]
+    assert is_review(review)
+    assert not is_review([*review, "Our node logged it."])
+    assert not is_review([*review, f"[   11.000001] {XID}"])
+    assert not is_review([f"[   11.000001] {XID}", "LGTM"])
+    assert not is_review(ISSUE.split("\n"))

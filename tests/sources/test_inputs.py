@@ -13,6 +13,7 @@ import sys
 import tarfile
 import tracemalloc
 import zipfile
+import zlib
 from pathlib import Path
 
 import pytest
@@ -198,6 +199,38 @@ def test_zip_members_are_inputs_from_a_pipe_too(method, seekable):
     got = dict(read_all("-", stdin=Pipe(data)))
 
     assert got == {"-!dir/a.log": LOG, "-!b.log": b"short\n", "-!c.log": LOG * 20}
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+@pytest.mark.parametrize("seekable", [True, False])
+@pytest.mark.parametrize("reads", [True, False])
+def test_wrong_check_sum_of_a_member_is_said(method, seekable, reads):
+    """What a member holds is given, with a note where its sum, before or behind it, is another."""
+    if method == zipfile.ZIP_STORED and not seekable:
+        pytest.skip("nothing says where such a member ends")
+    data = zip_of({"a.log": LOG, "b.log": b"short\n"}, method, seekable)
+    sum_of_a = zlib.crc32(LOG).to_bytes(4, "little")
+    at = data.index(sum_of_a)
+    damaged = data[:at] + bytes([sum_of_a[0] ^ 1]) + data[at + 1 :]
+
+    found = []
+    for one in open_inputs(["-"], stdin=Pipe(damaged)):
+        unreadable = isinstance(one, UnreadableInput)
+        found.append((one.path, one.reason if unreadable else read(one) if reads else b""))
+
+    assert [path for path, _ in found] == ["-!a.log", "-!b.log", "-"]
+    assert found[0][1] == (LOG if reads else b"")
+    assert "a.log is damaged (its check sum is wrong)" in found[2][1]
+
+
+def test_a_cut_member_has_one_note():
+    """A stored member that ends with the archive is said to be cut off, and not to be damaged too."""
+    data = zip_of({"a.log": LOG}, zipfile.ZIP_STORED)
+
+    found = read_all("-", stdin=Pipe(data[: len(LOG) // 2]))
+
+    assert found[1][1].reason.startswith("the zip archive is cut off")
+    assert len(found) == 2
 
 
 def test_unread_and_half_read_members_do_not_disturb_the_next(tmp_path):

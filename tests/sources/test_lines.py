@@ -13,8 +13,10 @@ from gpuprobe.sources.lines import (
     Lines,
     count_line_ends,
     decode,
+    in_utf8,
     sniff_encoding,
     strip_controls,
+    with_feeds,
 )
 
 ENDS = ["\n", "\r\n", "\r", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
@@ -129,6 +131,7 @@ def test_very_long_line_comes_in_pieces_with_one_number_and_bounded_memory():
     ("#033[31mred#033[0m", "red"),
     ("^[[31mred^[[0m", "red"),
     ("a\x00b\x07c\td\x7f", "abc\td"),
+    ("NVRM:\xa0Xid\xa0(PCI", "NVRM: Xid (PCI"),
     ("\ufeffkernel: x\u202e", "kernel: x"),
     ("grep '^[[:space:]]*NVRM'", "grep '^[[:space:]]*NVRM'"),
     (r"C:\Users\x1 #033", r"C:\Users\x1 #033"),
@@ -137,6 +140,33 @@ def test_very_long_line_comes_in_pieces_with_one_number_and_bounded_memory():
 def test_escapes_and_controls_go_and_text_stays(text, clean):
     """Terminal escapes go in every form that loggers write them in."""
     assert clean == strip_controls(text)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(alphabet="a\r\n\x0b\u2028é", max_size=30), st.integers(1, 5))
+def test_lines_with_feeds_are_the_same_lines(text, size):
+    """However the bytes are cut, carriage returns go, and lines and their numbers stay."""
+    data = text.encode()
+
+    fed = b"".join(with_feeds(blocks_of(data, size)))
+
+    assert b"\r" not in fed
+    assert fed.decode().splitlines() == text.splitlines()
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.text(max_size=30),
+    st.sampled_from(["utf-16", "utf-16-le", "utf-16-be", "utf-32"]),
+    st.integers(1, 5),
+)
+def test_wide_text_is_the_same_in_utf_8(text, encoding, size):
+    """However the bytes are cut; what is cut off at the end becomes U+FFFD."""
+    data = text.encode(encoding, "replace")
+    cut = data[:-1]
+    for each in (data, cut):
+        narrow = b"".join(in_utf8(blocks_of(each, size), encoding))
+        assert narrow.decode() == each.decode(encoding, "replace")
 
 
 @settings(max_examples=200, deadline=None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from _texts import DMESG, ISSUE, SHELL, SMI, TRACEBACK, XID
 
+from gpuprobe.sources import lines_around
 from gpuprobe.sources.lines_around import (
     in_command,
     in_echo,
@@ -143,3 +144,95 @@ def test_a_string_over_several_lines_is_a_literal(above: str) -> None:
     assert only_quotes(["[   11.000001] nvidia: x", above], framed=True)
     assert not only_quotes(["[   11.000001] nvidia: x", '"""', above], framed=True)
     assert not only_quotes(['x = """all of it"""'], framed=True)
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        "Please check whether your kernel log has a line like this:",
+        "Do you see something similar to",
+        "> Could you find something like:",
+    ],
+)
+def test_lines_that_somebody_is_asked_for_are_made_up_or_the_answer(above: str) -> None:
+    """The answer stands right below the question too, and its figures are true ones."""
+    assert only_quotes(["```", "", above], framed=True, line=f"[12345.678901] {XID}")
+    assert not only_quotes(["```", "", above], framed=True, line=f"[ 7711.201992] {XID}")
+
+
+@pytest.mark.parametrize(
+    "above", ["Do you see the same? My log looks like this:", "This is what I have:"]
+)
+def test_lines_of_the_asker_himself_are_logged(above: str) -> None:
+    """He shows his own."""
+    assert not only_quotes(["```", "", above], framed=True)
+
+
+def test_the_output_of_a_test_in_a_job_s_log_is_quoted() -> None:
+    """A CI's runner puts its own stamp before each line."""
+    start = "2026-05-05T05:05:05.1234567Z ----- Captured stdout call -----"
+    end = "2026-05-05T05:05:06.1234567Z ======== short test summary info ========"
+
+    assert only_quotes([start], framed=True)
+    assert not only_quotes([end, start], framed=True)
+
+
+def test_what_a_double_raises_in_a_test_never_happened() -> None:
+    """A test that asks the true driver may fail for a true reason."""
+    name = "________________ test_poll_of_a_lost_gpu _________________"
+    body = ["    x = monitor.poll()", '    monkeypatch.setattr(nvml, "count", boom)', name]
+
+    assert only_quotes(body, framed=False)
+    assert not only_quotes([body[0], name], framed=False)
+    assert not only_quotes(body[:2], framed=False)
+
+
+def test_a_line_is_looked_at_once() -> None:
+    """What a line says is not asked again for each of the many lines that stand near it."""
+    lines = [f"Apr 02 10:00:00 lab kernel: NVRM: Xid (PCI:0000:41:00): {at}" for at in range(200)]
+    asked = (lines_around._opens_literal, lines_around._mark_of_patch, lines_around._begins_as_log)
+    for answers in asked:
+        answers.cache_clear()
+
+    for at in range(50, 200):
+        assert not only_quotes(lines[at - 48 : at][::-1], framed=False)
+        assert looks_pasted(lines[at - 24 : at + 24])
+
+    assert [answers.cache_info().misses <= len(lines) for answers in asked] == [True] * 3
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        "If the card were gone, the kernel log would show something like",
+        "With a bad riser you'd see:",
+        "Then you might find",
+    ],
+)
+def test_what_a_log_would_show_it_does_not(above: str) -> None:
+    """Its lines are imagined, with a stamp too."""
+    assert only_quotes(["", above], framed=True)
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        "I would say this is it:",
+        "You see the log below:",
+        "You would find time for our log, he says",
+    ],
+)
+def test_what_somebody_would_say_is_no_sample(above: str) -> None:
+    """He speaks of what he has."""
+    assert not only_quotes(["", above], framed=True)
+
+
+def test_made_up_figures_below_an_introduction_are_a_sample() -> None:
+    """Neither is enough: logs are introduced so, and a pid may be 1234."""
+    made_up = f"[ 1234.567890] {XID}"
+    above = "Die Zeile sieht zum Beispiel so aus:"
+
+    assert only_quotes(["```", above], framed=True, line=made_up)
+    assert not only_quotes(["```", above], framed=True, line=f"[ 7711.201992] {XID}")
+    assert not only_quotes(["```", "dmesg:"], framed=True, line=made_up)
+    assert not only_quotes(["```", "An example of my log:"], framed=True, line=made_up)

@@ -63,7 +63,7 @@ def read(
     turns=st.integers(1, 90),
     size=st.integers(300, 9000),
     end=st.sampled_from(["\n", "\r\n"]),
-    quiet=st.integers(0, 90),
+    quiet=st.integers(0, 25),
 )
 def test_cores_change_nothing(
     reports: list[str], turns: int, size: int, end: str, quiet: int

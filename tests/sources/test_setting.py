@@ -246,12 +246,33 @@ def test_a_row_whose_table_marks_were_taken_off_is_code() -> None:
     assert setting(f"79 | {LOST} | hardware |", LOST, raw=row) is Setting.CODE
 
 
+def test_the_number_that_cat_puts_before_a_line_is_no_code() -> None:
+    """`cat -n` and `nl` write it in six columns; a row of a list begins at once."""
+    assert setting(LOST, LOST, raw=f"    79\t{LOST}") is not Setting.CODE
+    assert setting(LOST, LOST, raw=f"79\t{LOST}") is Setting.CODE
+
+
+def test_a_pair_of_a_list_of_codes_is_code() -> None:
+    """As settings and tables in YAML or JSON have it; a log's own pairs behind `grep -n` are none."""
+    assert setting(f'  79: "{LOST}"', LOST) is Setting.CODE
+    assert setting(f'    "79": "{LOST}",', LOST) is Setting.CODE
+    assert setting(f'79: "message": "{LOST}"', LOST) is not Setting.CODE
+
+
 def test_an_option_s_help_and_a_task_s_name_are_code() -> None:
     """Neither says that anything happened."""
     assert setting(f"  --retry-oom            retry after {OOM}", OOM) is Setting.CODE
     assert setting(f"  -r, --retry N  retry after {OOM}", OOM) is Setting.CODE
     assert setting(f"TASK [Fail if {LOST}] ******", LOST, framing="journal") is Setting.CODE
     assert setting(f"--model {OOM}", OOM) is not Setting.CODE
+
+
+def test_a_kernel_line_in_the_words_of_a_test_is_code() -> None:
+    """Go puts the test's file before them, and a file's name may look like a log's."""
+    raw = f"    syslog_reader_test.go:158: waiting for: kernel: [  12.5] {XID}"
+
+    assert setting(XID, XID, framing="dmesg", kernel=True, raw=raw) is Setting.CODE
+    assert setting(XID, XID, framing="dmesg", kernel=True, raw=raw[31:]) is Setting.LOG
 
 
 def test_a_row_of_a_query_is_no_list_of_codes() -> None:
@@ -274,3 +295,12 @@ def test_a_bmc_row_is_no_list_of_codes() -> None:
     row = "7 | 05/11/2026 | 07:14:20 | Temperature #0x31 | Upper Critical going high | Asserted"
 
     assert setting(row, row[26:]) is Setting.BARE
+
+
+def test_a_list_of_fields_is_no_sentence() -> None:
+    """PowerShell pads the names of fields up to their colon."""
+    words = "rebooted without cleanly shutting down first"
+    text = f"Message      : The system has {words}."
+
+    assert setting(text, words) is Setting.BARE
+    assert setting(f"Note : The system has {words}.", words) is Setting.PROSE

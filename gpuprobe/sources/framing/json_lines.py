@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 from gpuprobe.clock import Stamp
@@ -12,16 +12,24 @@ from gpuprobe.sources.framing.base import Framing, Peeled
 from gpuprobe.sources.framing.times import epoch_stamp, iso_stamp
 
 _MESSAGE_KEYS = ("msg", "message", "log", "text", "event", "MESSAGE", "Message", "fields")
-_TIME_KEYS = ("time", "timestamp", "ts", "@timestamp", "asctime", "datetime", "t", "date", "Time")
+_TIME_KEYS = (
+    "time", "timestamp", "ts", "@timestamp", "asctime", "datetime", "t", "date", "Time",
+    "Created", "EventTimestamp",
+)  # fmt: skip
+"""The last two are Redfish's."""
 _ERROR_KEYS = ("error", "err", "reason", "cause", "exception", "exc_info", "stacktrace", "details")
 """Where structured loggers (zap, zerolog, slog, pino, structlog) put what went wrong."""
 _RAW_KEYS = ("message", "raw", "raw_message", "raw_line", "line", "entry", "kmsg", "original")
 """Where agents keep the line that they tell of, beside their own message."""
 _ASKED = regex(r"\b(?:requests?|prompts?|chat|completions?|query|question)\b", re.IGNORECASE)
 """What stands beside such a message may be what somebody asked a model."""
+_STORED_KEYS = ("message", "textPayload", "log", "line", "event.original")
+"""Where log stores put the line in an entry of theirs."""
+_AUTHOR_KEYS = frozenset({"title", "author", "user", "html_url", "number"})
+"""What stands beside the `body` of an issue or a comment."""
 _EVENT_KEYS = ("event", "events", "healthEvent", "healthEvents", "health_event")
 """Where NVSentinel's parts put what another of them reported."""
-_LEVEL_KEYS = ("level", "severity", "levelname", "lvl", "log.level", "priority")
+_LEVEL_KEYS = ("level", "severity", "levelname", "lvl", "log.level", "priority", "Severity")
 
 
 def _text(value: object) -> str | None:
@@ -36,7 +44,7 @@ def _text(value: object) -> str | None:
 
 
 def _number(value: object) -> int | None:
-    text = _text(value)
+    text = value if isinstance(value, str) else _text(value)
     return int(text) if text and text.isdecimal() and len(text) < 20 else None
 
 
@@ -115,10 +123,7 @@ def _program(fields: Mapping[str, object]) -> Peeled | None:
 
 
 def _stored(fields: Mapping[str, object]) -> Peeled | None:
-    """The lines in a log store's answer: Loki's streams, CloudWatch's events.
-
-    Each stands behind its time there, as an ISO time.
-    """
+    """The lines in a log store's answer: Loki's streams, CloudWatch's events, Elasticsearch's hits."""
     data = fields.get("data")
     streams = data.get("result") if isinstance(data, Mapping) else fields.get("streams")
     told: list[tuple[object, object]] = []
@@ -129,13 +134,49 @@ def _stored(fields: Mapping[str, object]) -> Peeled | None:
             for pair in (values if isinstance(values, list) else ())
             if isinstance(pair, list) and len(pair) >= 2
         ]
-    events = fields.get("events")
-    told += [
-        (event["timestamp"], event.get("message"))
-        for event in (events if isinstance(events, list) else ())
-        if isinstance(event, Mapping) and "timestamp" in event
-    ]
-    lines = [f"{_iso(when)} {line}" for when, line in told if isinstance(line, str)]
+    hits = fields.get("hits")
+    for entries in (fields.get("events"), hits.get("hits") if isinstance(hits, Mapping) else None):
+        told += _entries(entries)
+    return _behind_times(told)
+
+
+def _entries(entries: object) -> list[tuple[object, object]]:
+    """Time and line of each entry in a list: CloudWatch's, Elasticsearch's, Google Cloud's."""
+    told: list[tuple[object, object]] = []
+    for entry in entries if isinstance(entries, list) else ():
+        if not isinstance(entry, Mapping):
+            return []
+        fields = entry.get("_source", entry)
+        fields = fields if isinstance(fields, Mapping) else entry
+        when = next((fields[key] for key in _TIME_KEYS if key in fields), None)
+        line = next((fields[key] for key in _STORED_KEYS if key in fields), None)
+        if when is not None:
+            told.append((when, line))
+    return told
+
+
+def _conversation(entries: Iterable[object]) -> Peeled | None:
+    """What people wrote in an issue, a comment or a list of them, as a tracker's API gives it."""
+    bodies: list[str] = []
+    for entry in entries:
+        if not isinstance(entry, Mapping) or not _AUTHOR_KEYS & entry.keys():
+            return None
+        if isinstance(body := entry.get("body"), str):
+            bodies.append(body)
+        comments = entry.get("comments")
+        for comment in comments if isinstance(comments, list) else ():
+            if isinstance(comment, Mapping) and isinstance(body := comment.get("body"), str):
+                bodies.append(body)
+    text = "\n\n".join(bodies)
+    return Peeled(text, quoted=True) if "\n" in text else None
+
+
+def _behind_times(told: Iterable[tuple[object, object]]) -> Peeled | None:
+    """The lines, each behind its time as an ISO time, the oldest first."""
+    dated = [(_iso(when), line) for when, line in told if isinstance(line, str)]
+    if dated and dated[0][0] > dated[-1][0]:
+        dated.reverse()
+    lines = [f"{when} {line}" for when, line in dated]
     return Peeled("\n".join(lines), "json-lines") if lines else None
 
 
@@ -191,7 +232,7 @@ def _peel(text: str) -> Peeled | None:
         "__REALTIME_TIMESTAMP" in fields or "_BOOT_ID" in fields or "PRIORITY" in fields
     ):
         return journal_record(fields, "journal-json")
-    peeled = _docker(fields) or _stored(fields) or _program(fields)
+    peeled = _docker(fields) or _stored(fields) or _conversation([fields]) or _program(fields)
     if peeled is not None and not peeled.rest:
         if peeled.format == "docker-json":
             return peeled
@@ -199,4 +240,18 @@ def _peel(text: str) -> Peeled | None:
     return peeled
 
 
-FRAMINGS = (Framing("json", "{", _peel),)
+def _peel_list(text: str) -> Peeled | None:
+    """A list of a log store's entries that stands in one line."""
+    stripped = text.strip()
+    if not (stripped.startswith("[{") and stripped.endswith("}]")):
+        return None
+    import json
+
+    try:
+        entries = json.loads(stripped)
+        return _behind_times(_entries(entries)) or _conversation(entries)
+    except (ValueError, RecursionError):
+        return None
+
+
+FRAMINGS = (Framing("json", "{", _peel), Framing("json-list", "[", _peel_list, outermost=True))
