@@ -16,10 +16,10 @@ from gpuprobe.identity import PciAddress
 from gpuprobe.options import Options, Progress
 from gpuprobe.same_lines import find_doubles
 from gpuprobe.selection import left_out, select
+from gpuprobe.sources.files.raw_input import Input as RawOrRecording
+from gpuprobe.sources.files.raw_input import RawInput, RecordingInput, UnreadableInput
 from gpuprobe.sources.ingest import Ingest, Reading
-from gpuprobe.sources.raw_input import Input as RawOrRecording
-from gpuprobe.sources.raw_input import RawInput, RecordingInput, UnreadableInput
-from gpuprobe.sources.scan import scan
+from gpuprobe.sources.scanning.scan import scan
 from gpuprobe.spoken_times import parse_time
 from gpuprobe.timeline import Timeline
 

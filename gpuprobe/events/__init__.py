@@ -25,6 +25,7 @@ from gpuprobe.events.drivers import (
 from gpuprobe.events.host import (
     BootStarted,
     DeviceIdentified,
+    GpusListed,
     HostFaulted,
     OomKilled,
     ShutdownStarted,
@@ -101,6 +102,7 @@ __all__ = [
     "GpuMemoryCounted",
     "GpuMemoryExhausted",
     "GpuSampled",
+    "GpusListed",
     "HostFaulted",
     "HostSampled",
     "JitCacheFailed",

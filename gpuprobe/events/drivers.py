@@ -91,7 +91,8 @@ class FirmwareFaulted(Event):
 
     Attributes:
         what: `heartbeat`, `rpc-timeout`, `crash-cat`, `gfw-boot`, `wpr2`, `pmu-halted`,
-            `unresponsive`, `boot-failed`, `slow`, `sanity-check` (with its status in `status`).
+            `unresponsive`, `boot-failed`, `slow`, `sanity-check` (with its status in `status`),
+            `card-heartbeat` (an accelerator that has no GSP).
         gpu_instance: The driver's own GPU number (`GPU6`), which is not NVML's index.
         status: Status number printed with it, if any.
     """

@@ -27,6 +27,23 @@ class DeviceIdentified(Event):
 
 
 @observed
+class GpusListed(Event):
+    """A tool listed every GPU that the driver serves.
+
+    Attributes:
+        gpus: Each GPU's UUID; of a table, its address and its name.
+        machine: What ties tables of addresses to one machine (driver and day); "" for UUIDs.
+        prompt: `user@host` of the prompt above, or "".
+        apart: It may show a part of the machine's GPUs: filtered, or asked for in a container.
+    """
+
+    gpus: tuple[str, ...]
+    machine: str = ""
+    prompt: str = ""
+    apart: bool = False
+
+
+@observed
 class SystemDescribed(Event):
     """A fact about the machine or the software.
 

@@ -71,7 +71,8 @@ class SlotChanged(Event):
     Attributes:
         slot: The slot's name, as printed.
         what: `link-down`, `link-up`, `card-not-present`, `card-present`, `already-disabled`,
-            `power-fault`, `ignored` (bounce that DPC recovered), `no-device`, `attention-button`.
+            `power-fault`, `ignored` (bounce that DPC recovered), `no-device`, `attention-button`,
+            `powering-off` (asked for by that button).
     """
 
     slot: str
@@ -122,7 +123,8 @@ class DeviceChanged(Event):
 
     Attributes:
         what: `added`, `removed`, `bound`, `unbound`, `answered` (ready, reset done, enabled),
-            `reset-done`, `suspended`, `tunnel-lost` (thunderbolt disconnected).
+            `reset-done`, `suspended` and `active` (its runtime power state), `tunnel-lost`
+            (thunderbolt disconnected).
         class_code: PCI class (0x030000), where the line has it.
         driver: Driver it was bound to, where the line has it.
     """

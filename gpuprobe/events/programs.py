@@ -72,7 +72,7 @@ class EngineChanged(Event):
         what: `started`, `worker-exited`, `stopping`, `stopped`, `restarted`, `engine-dead`,
             `failed-to-start`, `cpu-fallback`, `request-aborted`, `killed-by-supervisor`.
         who: Process, worker, unit or container named.
-        code: Exit code or signal, where printed.
+        code: Exit code as a shell gives it (128 and the signal's number), or as it was printed.
     """
 
     what: str

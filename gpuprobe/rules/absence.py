@@ -5,11 +5,14 @@ from __future__ import annotations
 from gpuprobe.events import (
     AdminActed,
     AerRecoveryEnded,
+    ConfigSpaceUnreadable,
     DeviceChanged,
     Event,
+    GpuLostReported,
     GpuSampled,
     LinkStateReported,
     SlotChanged,
+    XidReported,
 )
 from gpuprobe.identity import PciAddress
 from gpuprobe.timeline import Timeline
@@ -31,7 +34,7 @@ def came_back(timeline: Timeline, event: Event, gpu: PciAddress | None) -> bool:
         good = (
             (isinstance(later, AerRecoveryEnded) and later.outcome in ("recovered", "link-reset"))
             or (isinstance(later, SlotChanged) and later.what in ("link-up", "ignored"))
-            or (isinstance(later, DeviceChanged) and later.what == "answered")
+            or (isinstance(later, DeviceChanged) and later.what in ("answered", "added"))
             or (isinstance(later, LinkStateReported) and later.what == "active")
         )
         if not good or later.device is None:
@@ -39,7 +42,9 @@ def came_back(timeline: Timeline, event: Event, gpu: PciAddress | None) -> bool:
         of_gpu = gpu is not None and (
             later.device.slot == gpu.slot or gpu.slot in timeline.gpus_below(later.device)
         )
-        if later.device != port and not of_gpu:
+        # The kernel reads a device's ids when it finds it, and at boot it finds the port as well.
+        found = isinstance(later, DeviceChanged) and later.what == "added"
+        if (later.device != port or found) and not of_gpu:
             continue
         if not timeline.same_run(later, event):
             continue
@@ -47,7 +52,7 @@ def came_back(timeline: Timeline, event: Event, gpu: PciAddress | None) -> bool:
         if gap is None:
             if timeline.precedes(event, later):
                 return True
-        elif -2 <= gap <= CAME_BACK_S:
+        elif (0 if found else -2) <= gap <= CAME_BACK_S:
             return True
     return False
 
@@ -75,10 +80,27 @@ def sampled_after(timeline: Timeline, event: Event, device: PciAddress | None) -
     )
 
 
+_TAKES_AWAY = frozenset(
+    {"remove", "unbind", "reset", "rmmod", "slot-power", "bind-vfio", "powering-off"}
+)
+"""What people do to a device, the last by the button of its slot or a virtual machine's host."""
+
+
+def _takes(act: str, event: Event) -> bool:
+    """Whether the act explains what `event` says of an absence."""
+    if act == "rmmod":
+        # A driver that was unloaded leaves its device on the bus, where the next one finds it.
+        return not isinstance(event, XidReported | GpuLostReported)
+    if act == "reset":
+        # Whoever resets a device wants it back.
+        return not (isinstance(event, ConfigSpaceUnreadable) and event.how == "not-ready")
+    return True
+
+
 def asked_for(timeline: Timeline, event: Event, device: PciAddress | None) -> bool:
     """Whether somebody removed, unbound or reset the device shortly before `event`."""
-    for act in timeline.of(AdminActed):
-        if act.what not in ("remove", "unbind", "reset", "rmmod", "slot-power", "bind-vfio"):
+    for act in timeline.of(AdminActed, SlotChanged):
+        if act.what not in _TAKES_AWAY or not _takes(act.what, event):
             continue
         if act.device is not None and device is not None:
             # Whoever removes a port removes what lies below it.

@@ -126,7 +126,7 @@ def _refused(timeline: Timeline) -> list[Finding]:
 
 def _with(timeline: Timeline, root: Event, event: Event) -> bool:
     """Whether a program's error can be the other side of the Xid: not long before or after it."""
-    gap = timeline.seconds_between(root, event)
+    gap = timeline.rough_gap(root, event)
     return gap is None or -BESIDE_S <= gap <= BESIDE_S
 
 

@@ -5,7 +5,7 @@ When:
     an engine that died without saying why; nvidia-smi without a handle for a GPU; an Xid whose
     meaning is not known; a device-lost error of Vulkan or Direct3D; a call into the driver that
     does not return; a task of the driver's that hangs in the kernel; or only somebody's own words
-    about an Xid or a loss.
+    about an Xid, a loss, or a CUDA error of this kind.
 
 What it is worth:
     It is an honest answer. It comes with the one command whose output would settle the matter.
@@ -59,6 +59,9 @@ WAITS = regex(r"time(?:d )?out|waiting for GPU|channel state")
 
 OF_THE_DRIVER = regex(r"(?:\btask |s! \[)(?:nvidia|nv_queue|irq/\d+-nvidia|UVM |dcgm)")
 """Tasks that do nothing but call the driver, where one hangs or keeps a CPU for itself."""
+
+RESET_STATUS = "0x62"
+"""What the driver's calls for a GPU end with that has to be reset first."""
 
 STUCK = ("hung-task", "soft-lockup")
 """How the kernel tells of a task that hangs."""
@@ -162,7 +165,12 @@ def _left_over(timeline: Timeline) -> list[tuple[Event, str]]:
     if any(xids.kind_of(event) for event in known):
         return []
     hung = any(event.what == "hung-task" for event in timeline.of(HostFaulted))
-    return [
+    waiting = [
+        (event, "a GPU that waits for a reset, without the fault that led there")
+        for event in timeline.of(OtherFailed)
+        if event.where == "NVRM" and RESET_STATUS in event.what
+    ]
+    return waiting + [
         (event, "a reset or a reboot that the driver asks for, without the fault that led there")
         if event.code == 154
         else (event, "the clean-up of a program's channels beside tasks that hang")
@@ -188,7 +196,7 @@ def find(timeline: Timeline) -> Sequence[Finding]:
     failures.extend(_left_over(timeline))
     own = [pair for pair in failures if not is_elsewhere(timeline, pair[0].device)]
     failures = own or failures
-    prose = spoken_of(timeline)
+    prose = spoken_of(timeline) or ([] if failures else _cuda_errors_told(timeline))
     if not failures and not prose:
         return []
     if not failures:
@@ -254,7 +262,18 @@ def spoken_of(timeline: Timeline) -> list[Event]:
     ]
 
 
+def _cuda_errors_told(timeline: Timeline) -> list[Event]:
+    """Errors that a lost GPU can cause, which somebody quotes in a title or a sentence."""
+    return [
+        event
+        for event in timeline.all_of(CudaFailed)
+        if event.setting == "prose" and event.code in OPEN_CODES
+    ]
+
+
 def _about(event: Event, otherwise: str) -> str:
+    if isinstance(event, CudaFailed):
+        return f"CUDA {event.code} “{event.message}”"
     code = getattr(event, "xid", None) or getattr(event, "code", None)
     return f"Xid {code}" if code is not None else otherwise
 

@@ -52,12 +52,15 @@ def find(timeline: Timeline) -> Sequence[Finding]:
 def _of_an_error(timeline: Timeline, failed: CollectiveFailed) -> bool:
     """Whether a rank met a CUDA error before: the others then waited for a dead one, or lost it."""
     for error in timeline.of(CudaFailed):
-        if error.teardown or error.framework == "nccl":
-            continue
+        if error.teardown or (error.framework == "nccl" and error.code is None):
+            continue  # "unhandled cuda error" is how NCCL ends after a peer went away, too
         gap = timeline.seconds_between(error, failed)
         first = timeline.precedes(error, failed)
-        # A peer goes away because of something: an error of the same second is what it was.
-        if not first and not (first is None and gap is not None and failed.what == "peer-gone"):
+        # A peer goes away because of something: an error of the same second is what it was, and
+        # so is one beside it in a log without times. A peer that goes gives no rank such an error.
+        undated = gap is None and first is not None
+        beside = undated or (gap is not None and first is None)
+        if not first and not (beside and failed.what == "peer-gone"):
             continue
         if timeline.boot_of(error) == timeline.boot_of(failed) and (gap is None or gap <= NEAR_S):
             return True

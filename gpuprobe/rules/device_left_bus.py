@@ -11,9 +11,10 @@ What proves it:
 What only supports it:
     Status 0x0000000f in clean-up lines, "Unable to determine the device handle ... Unknown Error",
     "Cannot attach gpu", Windows' "surprise removed as it was reported as missing on the bus", a
-    config space that reads all ones while the device may be powered down on purpose. With these
-    alone the verdict is at most likely. Where `power/runtime_status` reads "suspended" it is
-    powered down on purpose, and all ones say nothing.
+    GPU that nvidia-smi listed before and lists no more while programs fail, a config space that
+    reads all ones while the device may be powered down on purpose. With these alone the verdict
+    is at most likely. `power/runtime_status` decides: where it reads "suspended" the device is
+    powered down on purpose, and all ones say nothing; where it reads "active", all ones are proof.
 
 What is no proof:
     Any CUDA error by itself: "unspecified launch failure" is printed for a lost device and for a
@@ -56,7 +57,7 @@ from gpuprobe.rules.loss_signs import Sign, Test
 from gpuprobe.timeline import Timeline
 
 CARRIES_ALONE = frozenset(
-    {"status-lost", "rc-all-channels", "smu-all-ones", "surprise-removed", "gpuprobe"}
+    {"status-lost", "rc-all-channels", "smu-all-ones", "surprise-removed", "gpuprobe", "unlisted"}
 )
 """Supporting words that carry a likely loss when no firmware fault came before them."""
 
@@ -229,12 +230,14 @@ def _from_support(timeline: Timeline, support: Sequence[Sign]) -> Sequence[Findi
             return []
     named = {sign.device.slot for sign in signs if sign.device}
     device = named.pop() if len(named) == 1 else None
+    uuids = {sign.uuid for sign in signs if sign.uuid}
     finding = Finding(
         kind=Kind.DEVICE_LEFT_BUS,
-        certainty=Certainty.LIKELY,
+        certainty=max((sign.strength for sign in signs), key=lambda certainty: certainty.rank),
         summary="",
         root=signs[0].event,
         device=device,
+        uuid=uuids.pop() if len(uuids) == 1 else None,
         tags={"any-loss"},
     )
     for sign in signs:
@@ -248,6 +251,8 @@ def _from_support(timeline: Timeline, support: Sequence[Sign]) -> Sequence[Findi
             "Windows found it missing on the bus, as it does for a card that was unplugged or "
             "switched off on purpose"
         )
+    if kinds <= {"unlisted", "no-handle", "smi-error"}:
+        known_by = "nvidia-smi listed it and does not any more, and the kernel log would say why"
     if kinds == {"gpuprobe"}:
         known_by = "gpuprobe asked it beside the engine, and the kernel log would confirm it"
         own = {sign.event.origin.line for sign in signs}
@@ -257,8 +262,9 @@ def _from_support(timeline: Timeline, support: Sequence[Sign]) -> Sequence[Findi
             if event.origin.input == finding.root.origin.input and event.origin.line not in own
         ]
         finding.cite(Role.CONSEQUENCE, noticed, "the error that made gpuprobe ask")
-    name = gpu_name(device)
-    finding.summary = f"{name[0].upper()}{name[1:]} probably left the bus: {known_by}"
+    name = gpu_name(device, finding.uuid)
+    how = "probably" if finding.certainty is Certainty.LIKELY else "may have"
+    finding.summary = f"{name[0].upper()}{name[1:]} {how} left the bus: {known_by}"
     return [finding]
 
 

@@ -1,8 +1,8 @@
 """The GPU's own firmware (GSP, PMU, SEC2) stopped answering or crashed.
 
 What proves it:
-    Xid 62, 119, 120, 169 or 175; a GSP heartbeat that timed out; a CrashCat report; a GFW boot
-    that never ends; a GSP that cannot be booted (WPR2 still up).
+    Xid 62, 119, 120, 169 or 175; a heartbeat of a GSP or a Gaudi that timed out; a CrashCat
+    report; a GFW boot that never ends; a GSP that cannot be booted (WPR2 still up).
 
 What it is not:
     A bus loss. After a loss the driver's calls to the firmware fail too, so an Xid 79 of the same
@@ -42,6 +42,7 @@ WORDS = {
     "boot-failed": "the GSP firmware could not be started",
     "sanity-check": "the GPU failed the driver's check while a firmware call was waiting",
     "slow": "the GSP firmware is slow",
+    "card-heartbeat": "its firmware's heartbeat stopped",
 }
 
 

@@ -23,11 +23,13 @@ from gpuprobe.events import (
     PresenceTested,
     SlotChanged,
     XidReported,
+    is_evidence,
 )
 from gpuprobe.identity import PciAddress
 from gpuprobe.rules import xids
 from gpuprobe.rules.absence import CAME_BACK_S, answered_again, came_back
 from gpuprobe.rules.base import LOST_XID, RM_STATUS_LOST
+from gpuprobe.rules.listings import is_told, is_trouble, no_longer_listed
 from gpuprobe.timeline import SAME_MOMENT_S, Timeline
 from gpuprobe.values import Value
 
@@ -128,26 +130,36 @@ def _config_signs(timeline: Timeline) -> Iterator[Sign]:
             yield Sign(change, change.device, Test.DIRECTORY, Certainty.CONFIRMED, says, "removed")
 
 
+def _power_states(timeline: Timeline, event: Event, what: str) -> Iterator[DeviceChanged]:
+    """Readings of the device's runtime power state that say `what`."""
+    for change in timeline.of(DeviceChanged):
+        if (
+            change.what == what
+            and change.device is not None
+            and event.device is not None
+            and change.device.slot == event.device.slot
+            and timeline.same_run(change, event)
+        ):
+            yield change
+
+
 def _suspended(timeline: Timeline, event: Event) -> bool:
     """Whether the inputs say that the device is powered down on purpose: all ones, too."""
-    return any(
-        change.what == "suspended"
-        and change.device is not None
-        and event.device is not None
-        and change.device.slot == event.device.slot
-        and timeline.same_run(change, event)
-        for change in timeline.of(DeviceChanged)
-    )
+    return any(True for _ in _power_states(timeline, event, "suspended"))
 
 
 def _was_awake(timeline: Timeline, event: Event) -> bool:
-    """Whether a live probe looked at the power state first, and read all ones none the less."""
-    return any(
+    """Whether somebody, or a live probe, looked at the power state too, and it was on."""
+    probed = any(
         test.config == "all-ones"
         and test.device == event.device
         and (gap := timeline.seconds_between(test, event)) is not None
         and abs(gap) <= SAME_MOMENT_S
         for test in timeline.of(PresenceTested)
+    )
+    return probed or any(
+        (gap := timeline.seconds_between(state, event)) is None or abs(gap) <= CAME_BACK_S
+        for state in _power_states(timeline, event, "active")
     )
 
 
@@ -208,6 +220,23 @@ def _slot_setup(event: Event) -> bool:
     return stamp is not None and stamp.monotonic_s is not None and stamp.monotonic_s < 10
 
 
+def unlisted(timeline: Timeline) -> Iterator[Sign]:
+    """GPUs that nvidia-smi lists no more, where something else tells of trouble too."""
+    if any(is_trouble(event) for event in timeline.events if is_evidence(event)):
+        strength = Certainty.LIKELY
+    elif any(map(is_told, timeline.events)):
+        strength = Certainty.POSSIBLE
+    else:
+        return
+    for before, after, gpu in no_longer_listed(timeline):
+        says = f"nvidia-smi does not list {gpu}, which it listed in line {before.origin.line}"
+        device = PciAddress.try_parse(gpu)
+        uuid = gpu if device is None else None
+        known = timeline.identify(None, uuid=uuid) if uuid else None
+        device = known.pci if known else device
+        yield Sign(after, device, Test.DRIVER, strength, says, "unlisted", uuid)
+
+
 def supports(timeline: Timeline) -> Iterator[Sign]:
     """Signs that only support one: what the driver prints while it cleans up."""
     words = {
@@ -227,6 +256,7 @@ def supports(timeline: Timeline) -> Iterator[Sign]:
         "unavailable": "NVML's event says that the GPU is unavailable",
         "gpuprobe": "gpuprobe asked it beside the engine and found it lost",
     }
+    yield from unlisted(timeline)
     for event in timeline.of(LossHinted):
         if event.what in words and not (event.what == "rc-all-channels" and event.xid != LOST_XID):
             yield Sign(

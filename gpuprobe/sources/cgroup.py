@@ -15,7 +15,7 @@ from typing import Final
 
 from gpuprobe.reading import Known, Reason, Unavailable
 from gpuprobe.sources.figures import Figure, Number, entry, number
-from gpuprobe.sources.pci_tree import ROOT, read_text
+from gpuprobe.sources.pci.tree import ROOT, read_text
 
 _UNLIMITED: Final = 1 << 60
 """cgroup v1 writes no limit as a number near 2^63."""

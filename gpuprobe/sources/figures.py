@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpuprobe.reading import Known, Reason, Unavailable
-from gpuprobe.sources.pci_tree import read_text
+from gpuprobe.sources.pci.tree import read_text
 
 Number = Known[int] | Unavailable
 Figure = Known[float] | Unavailable

@@ -32,7 +32,7 @@ from gpuprobe.sources.host_readings import (
     read_memory,
 )
 from gpuprobe.sources.kept_file import KeptFile
-from gpuprobe.sources.pci_tree import ROOT, read_text
+from gpuprobe.sources.pci.tree import ROOT, read_text
 from gpuprobe.sources.threaded import Beat, ThreadedSource, Turn
 
 __all__ = ["HostReading", "HostSource", "read_host"]

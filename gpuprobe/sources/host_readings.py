@@ -19,7 +19,7 @@ from gpuprobe.identity import PciAddress
 from gpuprobe.reading import Known, Reason, Unavailable
 from gpuprobe.sources.cgroup import CgroupReading, read_cgroup
 from gpuprobe.sources.figures import Figure, Number, entry, figure, number
-from gpuprobe.sources.pci_tree import ROOT, asleep, read_text
+from gpuprobe.sources.pci.tree import ROOT, asleep, read_text
 
 _KINDS: Final[Mapping[str, tuple[str, float]]] = {
     "temp": ("temp_c", 1e-3),

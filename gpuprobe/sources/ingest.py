@@ -15,18 +15,18 @@ from gpuprobe.clock import Stamp
 from gpuprobe.clock_joining import PairedStamps
 from gpuprobe.diagnosis import Input
 from gpuprobe.events import BootStarted, Event, Setting
+from gpuprobe.sources.files.unpack import Notes
 from gpuprobe.sources.framing import peel, peel_lines, sniff
 from gpuprobe.sources.injected import was_injected
 from gpuprobe.sources.input_kind import is_general_text, is_program_text, is_review
 from gpuprobe.sources.lines_around import in_printed_list, looks_pasted, only_quotes
-from gpuprobe.sources.needles import LazyMatcher, Matcher, families_in
 from gpuprobe.sources.record import EVIDENCE_LIMIT, Record, Window
-from gpuprobe.sources.repeated_messages import RepeatedMessages
-from gpuprobe.sources.repeats import REPEATS_KEPT, Collector, Repeats
 from gpuprobe.sources.retyped import looks_retyped
-from gpuprobe.sources.scan import Scan
+from gpuprobe.sources.scanning.needles import LazyMatcher, Matcher, families_in
+from gpuprobe.sources.scanning.repeated_messages import RepeatedMessages
+from gpuprobe.sources.scanning.repeats import REPEATS_KEPT, Collector, Repeats
+from gpuprobe.sources.scanning.scan import Scan
 from gpuprobe.sources.setting import judge
-from gpuprobe.sources.unpack import Notes
 from gpuprobe.sources.wording.prose import is_seen
 from gpuprobe.sources.wrapped import JOINED_LENGTH, cell, cuts_words, is_short
 
@@ -340,7 +340,8 @@ class Ingest:
                     program = program or only_quotes(
                         above, framed=window.record.framed, line=window.record.raw
                     )
-                    program = program or was_injected(above, window.text)
+                    whole = [record.raw for record in window.before(window.REACH)]
+                    program = program or was_injected(whole, window.text)
                     printed_list = in_printed_list(above)
                 setting = judge(
                     window.record,

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from gpuprobe.events import Event
 from gpuprobe.sources.ingest import Ingest
-from gpuprobe.sources.needles import OneByOne
 from gpuprobe.sources.program_words import second_hand
 from gpuprobe.sources.record import Record, Window
-from gpuprobe.sources.repeats import REPEATS_KEPT, Collector
+from gpuprobe.sources.scanning.needles import OneByOne
+from gpuprobe.sources.scanning.repeats import REPEATS_KEPT, Collector
 
 QUIET_S = 0.02
 HOLD_S = 0.06

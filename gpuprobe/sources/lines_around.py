@@ -32,7 +32,7 @@ _EXAMPLE = regex(
     r"(?:(?:For|An?|The|Typical|Common) )?(?:[Ee]xamples?|[Ss]ample|[Tt]ypical)\b[^.?!]{0,80}:\W*$|(?:It|This|They|These|A line|The line|The message)\b[^.?!]{0,60}\b(?:looks? like|reads?|prints?)\b[^.?!]{0,30}:\W*$"
     r"|(?:When(?:ever)?|If|Look|Search|Check|Watch|Grep|You(?:'ll| may| will| might| can| should))\b[^.?!]{0,60}\b(?:such as|like(?: this| these)?)\W*$"
     r"|[Tt]ypical\b[^.?!:]{0,60}$|.*\w::$|.*\b(?:a line such as|similar to the following)\W*$"
-    r"|(?i:.*\b(?:look|search|watch|check|grep)(?:p?ing)? (?:out )?for\b[^.?!]{0,60}\b(?:like|such as|similar to)(?: this| these| that)?\W*$|.*\bwhat to (?:look|search|watch) (?:out )?for\W*$)"
+    r"|(?i:.*\b(?:look|search|watch|check|grep)(?:p?ing)?\b[^.?!]{0,40} for\b[^.?!]{0,60}\b(?:like|such as|similar to)(?: this| these| that)?\W*$|.*\bwhat to (?:look|search|watch) (?:out )?for\W*$)"
     r"|.*\byou(?:'ll|’ll| would| will| may| might| should)(?: \w+){0,2} (?:see|find|get|notice)\b[^.?!]*:\W*$"
     r"|.*\b(?:zum Beispiel|z\. ?B\.|[Bb]eispiel\w*|par exemple|[Ee]xemple|por ejemplo|[Ee]jemplo|por exemplo|[Ee]xemplo|per esempio|[Ee]sempio|[Нн]апример|[Пп]ример\w{0,2})[^.?!]{0,60}:\W*$"
     r"|.*(?:示例|例如|比如|样例|例えば|예시|예를 들)[^。？！]{0,20}[:：]\W*$"

@@ -23,11 +23,11 @@ from typing import Final
 from gpuprobe.clock import Stamp
 from gpuprobe.clock import now as clock_now
 from gpuprobe.events import Event, Origin, OutputWritten
-from gpuprobe.sources.familiar import GRAVE, Familiar, shape
 from gpuprobe.sources.framing import peel
 from gpuprobe.sources.line_reader import LineReader
 from gpuprobe.sources.lines import strip_controls
 from gpuprobe.sources.record import Record, Window
+from gpuprobe.sources.scanning.familiar import GRAVE, Familiar, shape
 
 LINES_PER_S: Final = 1000
 """Lines kept a second, and as many again of those that may mean something."""

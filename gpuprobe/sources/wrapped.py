@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuprobe.sources.needles import Matcher
 from gpuprobe.sources.record import Record
+from gpuprobe.sources.scanning.needles import Matcher
 
 JOINED_LENGTH = 4096
 """Longest text that is tried joined with its neighbours: what wraps lines wraps them short."""

@@ -141,6 +141,8 @@ def _follows(event: Event, *, loss: bool) -> bool:
     """Whether an event of this type can follow from the fault at hand."""
     if isinstance(event, EngineChanged) and event.what in ("started", "request-aborted"):
         return False
+    if isinstance(event, DeviceChanged) and event.what in ("added", "active", "suspended"):
+        return False  # found at boot or by a rescan, or somebody's look at its power state
     if isinstance(event, XidReported):
         return event.code not in ROOT_XIDS if loss else event.code in CLEAN_UP_XIDS
     return isinstance(event, LOSS_CONSEQUENCES if loss else CONSEQUENCES)

@@ -59,7 +59,7 @@ def came_before(timeline: Timeline, event: Event, root: Event) -> bool:
     """
     if timeline.precedes(event, root) is not True:
         return False
-    gap = timeline.seconds_between(event, root)
+    gap = timeline.rough_gap(event, root)
     of_program = _is_programs(event) and not _is_programs(root)
     if gap is None:
         return not of_program or not (event.stamp or root.stamp)
@@ -78,7 +78,7 @@ def is_over(timeline: Timeline, cause: Finding, event: Event) -> bool:
     limit = PASSING_S.get(cause.kind)
     if limit is None:
         return False
-    gaps = (timeline.seconds_between(line, event) for line in cause.events())
+    gaps = (timeline.rough_gap(line, event) for line in cause.events())
     if not any(gap is None or -limit <= gap <= limit for gap in gaps):
         return True
     if cause.kind is Kind.JIT_CACHE_CORRUPT and _ran_on(timeline, cause, event):

@@ -186,3 +186,53 @@ def test_an_error_of_a_device_in_a_guest_cannot_be_told_unless_it_is_a_gpu() -> 
 def test_what_an_observer_of_gpus_reports_is_a_failure(line: str) -> None:
     """DCGM, Slurm and NCCL speak of GPUs whatever their words are."""
     assert kinds(line + "\n") == [KIND]
+
+
+def test_a_task_that_waits_deep_in_the_driver_hangs_there() -> None:
+    """Whatever its name: its trace ends in the driver's code."""
+    head = "[ 900.000001] INFO: task trainer:8123 blocked for more than 120 seconds.\n[ 900.000002] Call Trace:\n[ 900.000003]  <TASK>\n[ 900.000004]  __schedule+0x2cd/0x890\n"
+    frame = "[ 900.000005]  os_acquire_mutex+0x41/0x60 [nvidia]\n[ 900.000006]  </TASK>\n"
+
+    assert first(head + frame).kind is KIND
+    assert first(head + frame.replace("nvidia", "nfsd")).kind is Kind.NO_FAULT
+
+
+def test_a_job_that_its_node_failed_is_an_open_question() -> None:
+    """Slurm knows that the node went away, not why."""
+    assert first("   JobState=NODE_FAIL Reason=NodeDown Dependency=(null)\n").kind is KIND
+
+
+def test_an_xid_that_is_denied_denies_its_meaning_too() -> None:
+    """A check that passed explains in brackets what it looked for."""
+    said = '{"name":"xid_79","status":"PASS","details":"no XID 79 (GPU has fallen off the bus) found"}\n'
+
+    assert first(said).kind is Kind.NO_FAULT
+    assert first(said.replace("no XID", "XID")).kind is not Kind.NO_FAULT
+    assert first("OK: no 'fallen off the bus' messages in dmesg\n").kind is Kind.NO_FAULT
+
+
+def test_an_error_that_a_title_names_is_an_open_question() -> None:
+    """Somebody met it, and shows no log; who wishes for its words met nothing."""
+    verdict = only("[Bug]: RuntimeError: CUDA error: unspecified launch failure\n\nAny idea?\n")
+
+    assert verdict.kind is KIND
+    assert "CUDA 719" in verdict.summary
+    wish = "It would be great if CUDA error: unknown error had a hint.\n"
+    assert kinds(wish) == [Kind.NO_FAULT]
+    assert kinds("[Bug]: CUDA error: out of memory on start, any idea?\n") != [KIND]
+
+
+def test_a_log_with_a_no_break_space_in_it_is_read() -> None:
+    """Browsers and chats put it in what is copied out of them."""
+    text = "NVRM: Xid (PCI:0000:3b:00): 31, pid=811, name=llmserve, MMU Fault".replace(" ", "\xa0")
+
+    assert kinds(f"$ dmesg\n{text}\n") == [Kind.APPLICATION_FAULT]
+
+
+def test_a_gpu_that_waits_for_a_reset_failed_before_the_log_begins() -> None:
+    """The driver's calls say so; where the fault itself stands in the log, that is the answer."""
+    owed = "[  990.1] NVRM: nvAssertOkFailedNoLog: Assertion failed: Reset required [NV_ERR_RESET_REQUIRED] (0x00000062) returned from aCall()\n"
+    fault = "[  980.1] NVRM: Xid (PCI:0000:1a:00): 109, pid=7, name=train, Ch 00000010, errorString CTX SWITCH TIMEOUT, Info 0x1\n"
+
+    assert kinds(owed) == [KIND]
+    assert kinds(fault + owed) == [Kind.GPU_HANG]

@@ -31,6 +31,18 @@ def test_a_peer_that_went_away_is_likely() -> None:
     assert "peer" in found.summary.lower()
 
 
+def test_a_peer_that_went_away_beside_a_cuda_error_without_times_is_no_cause() -> None:
+    """No peer gives a rank an error of its GPU, whichever line comes first."""
+    gone = "node3:70:72 [3] transport/net_ib.cc:2117 NCCL WARN NET/IB: Got completion from peer 10.0.0.7<41> with status=12 opcode=0 len=0 vendor err 129 (Recv)\n"
+    error = (
+        "node3:71:71 [0] enqueue.cc:1504 NCCL WARN Cuda failure 719 'unspecified launch failure'\n"
+    )
+
+    assert kinds(gone) == [KIND]
+    assert kinds(gone + error)[0] is Kind.CANNOT_TELL
+    assert kinds(error + gone)[0] is Kind.CANNOT_TELL
+
+
 def test_a_config_flag_is_no_timeout() -> None:
     """A setting that holds the word says nothing."""
     assert (

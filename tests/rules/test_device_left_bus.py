@@ -268,6 +268,103 @@ def test_all_ones_of_a_sleeping_card_are_nothing() -> None:
     assert kinds(text.replace("suspended", "active"))[0] is KIND
 
 
+def test_all_ones_of_a_card_whose_power_state_is_active_are_proof() -> None:
+    """The runtime status decides, in a log or a shell's transcript; that of another card says nothing."""
+    text = (
+        "lee@forge:~$ cat /sys/bus/pci/devices/0000:27:00.0/power/runtime_status\nactive\n"
+        "lee@forge:~$ lspci -s 27:00.0\n"
+        "27:00.0 3D controller: NVIDIA Corporation GH100 [H100 PCIe] (rev ff)\n"
+    )
+
+    assert first(text).certainty is Certainty.CONFIRMED
+    assert first(text.replace("0000:27:00.0", "0000:28:00.0")).certainty is Certainty.LIKELY
+
+    asleep = "".join(f"2026-08-08T08:08:08.1Z {line}\n" for line in text.splitlines())
+    assert kinds(asleep.replace("Z active", "Z suspended")) == [Kind.NO_FAULT]
+
+
+def test_all_ones_of_a_sound_function_whose_gpu_answers_are_nothing() -> None:
+    """The functions of a card sleep by themselves; a lost card is silent in all of them."""
+    gpu = (
+        "27:00.0 VGA compatible controller: NVIDIA Corporation GA102 [GeForce RTX 3090] (rev a1)\n"
+    )
+    sound = (
+        "27:00.1 Audio device: NVIDIA Corporation GA102 High Definition Audio Controller (rev ff) (prog-if ff)\n"
+        "\t!!! Unknown header type 7f\n\t\tLnkSta:\tSpeed unknown, Width x63\n"
+    )
+
+    assert kinds(gpu + sound) == [Kind.NO_FAULT]
+    assert kinds(gpu.replace(" (rev a1)", "") + sound) == [Kind.NO_FAULT]
+    assert kinds(gpu.replace("a1", "ff") + sound)[0] is KIND
+    assert kinds(gpu.replace(" (rev a1)", "\n(rev ff)") + sound)[0] is KIND
+
+
+def test_a_uuid_is_the_gpu_that_a_row_of_names_ties_it_to() -> None:
+    """A device plugin knows the UUID alone; a query without a figure says where that GPU is."""
+    uuid = "GPU-0d1e2f30-4152-6374-8596-a7b8c9daebfc"
+    text = (
+        f"XidCriticalError: Xid=79 on Device={uuid}; marking device as unhealthy.\n"
+        f"index, uuid, pci.bus_id\n0, {uuid.replace('0d', '1d')}, 00000000:18:00.0\n"
+        f"1, {uuid}, 00000000:27:00.0\n"
+    )
+
+    assert pci(first(text)) == "0000:27:00.0"
+
+
+def test_a_slot_that_is_powered_off_by_its_button_loses_nothing() -> None:
+    """Somebody pressed it, or a virtual machine's host took the device away."""
+    text = (
+        "[   10.000001] nvidia 0000:27:00.0: enabling device (0140 -> 0142)\n"
+        "[   10.000002] pci 0000:26:01.0: PCI bridge to [bus 27]\n"
+        "[ 9000.000001] pcieport 0000:26:01.0: pciehp: Slot(7): Powering off due to button press\n"
+        "[ 9005.000001] pcieport 0000:26:01.0: pciehp: Slot(7): Card not present\n"
+    )
+
+    assert kinds(text) == [Kind.NO_FAULT]
+    assert (
+        kinds(text.replace("26:01.0: pciehp: Slot(7): Pow", "25:01.0: pciehp: Slot(7): Pow"))[0]
+        is KIND
+    )
+    assert (
+        kinds(text.replace("Powering off due to button press", "Attention button pressed"))[0]
+        is KIND
+    )
+
+
+def test_a_driver_that_finds_the_gpu_dead_after_it_was_unloaded_found_a_loss() -> None:
+    """Unloading a driver takes no GPU off the bus."""
+    act = "Jan 10 10:00:00 lab sudo[81]: lee : TTY=pts/0 ; PWD=/root ; USER=root ; COMMAND=/usr/sbin/rmmod nvidia\n"
+    gone = (
+        "Jan 10 10:00:22 lab kernel: NVRM: The NVIDIA GPU 0000:27:00.0\n"
+        "Jan 10 10:00:22 lab kernel: NVRM: (PCI ID: 10de:2204) installed in this system has\n"
+        "Jan 10 10:00:22 lab kernel: NVRM: fallen off the bus and is not responding to commands.\n"
+    )
+
+    assert first(act + gone).kind is KIND
+    asleep = "Jan 10 10:00:22 lab kernel: nvidia 0000:27:00.0: Unable to change power state from D3cold to D0, device inaccessible\n"
+    assert first(act + asleep).kind is not KIND
+
+
+def test_a_gpu_that_does_not_come_back_from_a_reset_is_lost() -> None:
+    """Who resets a device wants it back, however long that takes."""
+    act = "Jan 10 10:00:00 lab sudo[81]: lee : TTY=pts/0 ; PWD=/root ; USER=root ; COMMAND=/usr/bin/nvidia-smi --gpu-reset -i 2\n"
+    end = "Jan 10 10:01:10 lab kernel: nvidia 0000:27:00.0: not ready 65535ms after bus reset; giving up\n"
+
+    assert first(act + end).kind is KIND
+
+
+@pytest.mark.parametrize("hidden", ["<redacted>", "...", "[REMOVED]", "***"])
+def test_an_address_that_was_taken_out_names_no_device(hidden: str) -> None:
+    """The kernel's line counts none the less; a form that somebody describes does not."""
+    line = XID79.replace("0000:27:00", hidden)
+
+    found = first(line)
+
+    assert (found.kind, found.certainty, pci(found)) == (KIND, Certainty.LIKELY, None)
+    told = f"NVRM: Xid (PCI:{hidden}): 79 is what a lost GPU prints\n"
+    assert first(told).kind is not KIND
+
+
 def test_two_gpus_that_leave_are_two_verdicts() -> None:
     """Each GPU with its own proof has its own verdict."""
     text = XID79 + XID79.replace("27:00", "28:00")

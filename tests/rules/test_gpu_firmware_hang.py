@@ -26,6 +26,16 @@ def test_several_gpus_in_turn_are_one_finding() -> None:
     assert [str(device) for device in verdict.other_devices] == ["0000:1b:00.0"]
 
 
+def test_a_gaudi_whose_heartbeat_failed_is_one() -> None:
+    """Its driver says whether the link still answers: where it does not, the card is probably gone."""
+    text = "[ 4120.551022] habanalabs 0000:19:00.0: Device heartbeat failed! PCI link is healthy\n"
+
+    assert only(text).kind is KIND
+    assert pci(only(text)) == "0000:19:00.0"
+    broken = first(text.replace("healthy", "broken"))
+    assert (broken.kind, broken.certainty) == (Kind.DEVICE_LEFT_BUS, Certainty.LIKELY)
+
+
 def test_a_slow_firmware_is_not_a_dead_one() -> None:
     """The banner `GSP-RM is slow` alone is no hang."""
     text = "[ 6001.000000] NVRM: _kgspClassifyGspTimeout: =================== GSP-RM is slow ===================\n"

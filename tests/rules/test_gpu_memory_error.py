@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from _judging import findings, kinds, only, pci
+from _judging import findings, first, kinds, only, pci
 
 from gpuprobe.diagnosis import Certainty, Kind
 
@@ -86,3 +86,15 @@ def test_amdgpu_s_ras_is_the_root_of_the_reset() -> None:
 
     assert (verdict.kind, verdict.certainty) == (KIND, Certainty.CONFIRMED)
     assert pci(verdict) == "0000:c1:00.0"
+
+
+def test_the_xml_of_nvidia_smi_counts_as_its_text_does() -> None:
+    """A count since the driver was loaded; one of the card's life says nothing of now."""
+    text = (
+        '<gpu id="00000000:3B:00.0">\n\t<ecc_errors>\n\t\t<volatile>\n'
+        "\t\t\t<dram_uncorrectable>6</dram_uncorrectable>\n\t\t</volatile>\n"
+    )
+
+    assert first(text).kind is KIND
+    assert pci(first(text)) == "0000:3b:00.0"
+    assert first(text.replace("volatile", "aggregate")).kind is Kind.NO_FAULT

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from _judging import findings, kinds, lines, only
+from _judging import findings, first, kinds, lines, only
 
 from gpuprobe.diagnosis import Certainty, Kind, Role
 
@@ -141,3 +141,10 @@ def test_slurm_tells_of_a_reboot_that_nobody_asked_for() -> None:
 
     assert (only(slurm).kind, only(slurm).certainty) == (KIND, Certainty.LIKELY)
     assert kinds(kubernetes) == [Kind.CANNOT_TELL]
+
+
+def test_an_ilo_that_saw_an_unexpected_restart_says_so() -> None:
+    """HPE's log knows that nobody asked for it."""
+    said = '7,Caution,OS,03/03/2026 03:14,1,"Unexpected Shutdown and Restart - An undetermined error type resulted in a reboot of the server"\n'
+
+    assert first(said).kind is KIND

@@ -48,3 +48,15 @@ def test_a_lost_gpu_beside_it_stays_the_answer() -> None:
     text = "[  100.000000] NVRM: Xid (PCI:0000:1a:00): 79, GPU has fallen off the bus.\n" + TRACE
 
     assert kinds(text)[0] is Kind.DEVICE_LEFT_BUS
+
+
+def test_what_inductor_raises_after_its_warning_is_fatal() -> None:
+    """It warned of one entry and died of another; the warning alone is no fault."""
+    warning = (
+        "W0611 10:00:00.100000 77 torch/_inductor/codecache.py:1059] fx graph cache unable to load compiled graph\n"
+        "_pickle.UnpicklingError: pickle data was truncated\n"
+    )
+    raised = "torch._inductor.exc.InductorError: EOFError: Ran out of input\n"
+
+    assert kinds(warning) == [Kind.NO_FAULT]
+    assert kinds(warning + raised) == [KIND]

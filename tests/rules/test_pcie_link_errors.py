@@ -111,6 +111,20 @@ def test_a_surprise_down_after_which_the_link_was_reset_is_link_trouble() -> Non
     assert kinds(text + reset) == [KIND]
 
 
+def test_a_card_that_the_kernel_finds_again_within_a_minute_did_not_leave() -> None:
+    """Its ids are read again: it answers, whether a driver takes it or not."""
+    ids = "[{:12.6f}] pci 0000:61:00.0: [10de:1eb8] type 00 class 0x030200 PCIe Endpoint\n"
+    text = (
+        "[    0.900001] pci 0000:60:03.1: PCI bridge to [bus 61]\n"
+        + ids.format(0.9001)
+        + "[ 5000.000000] pcieport 0000:60:03.1: pciehp: Slot(3): Link Down\n"
+    )
+
+    assert kinds(text)[0] is Kind.DEVICE_LEFT_BUS
+    assert kinds(text + ids.format(5010.0)) == [KIND]
+    assert kinds(text + ids.format(6310.0))[0] is Kind.DEVICE_LEFT_BUS
+
+
 BUSY_HEADER = "index, pci.bus_id, pcie.link.gen.current, pcie.link.gen.max, utilization.gpu [%]\n"
 
 

@@ -61,3 +61,11 @@ def test_a_process_that_ends_of_its_cuda_error_is_no_crash_of_its_own() -> None:
 def test_a_crash_before_a_cuda_error_stays() -> None:
     """What came first is not explained by what came later."""
     assert findings(KIND, SEGV + "RuntimeError: CUDA error: unspecified launch failure\n") != []
+
+
+def test_a_program_that_the_host_s_broken_memory_ended_is_a_crash() -> None:
+    """Host memory, no GPU's: the kernel ends whoever touches it."""
+    text = "[ 8812.000101] Memory failure: 0x3a2f1: Sending SIGBUS to trainer:7712 due to hardware memory corruption\n"
+
+    assert only(text).kind is KIND
+    assert "SIGBUS" in only(text).summary

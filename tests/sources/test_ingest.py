@@ -20,8 +20,8 @@ from gpuprobe.events import (
     XidReported,
 )
 from gpuprobe.options import Options
+from gpuprobe.sources.files.inputs import open_inputs
 from gpuprobe.sources.ingest import REPEATS_KEPT, Reading
-from gpuprobe.sources.inputs import open_inputs
 
 XID = "NVRM: Xid (PCI:0000:1a:00): 31, pid=88, name=python3, channel 0x0000000a, MMU Fault: ENGINE GRAPHICS"
 

@@ -17,6 +17,7 @@ LOST = "NVRM: Xid (PCI:0000:04:00): 79, GPU has fallen off the bus."
         f'$ sudo agent inject-fault --kernel-log-level kern.err --kernel-message "{LOST}"',
         f"+ kubectl exec ds/injector -- sh -c \"echo '<3>{LOST}' > /dev/kmsg\"",
         f'# logger -p kern.err "{LOST}"',
+        f'`  logger -t kernel -p kern.err "[449410.332316] {LOST}"`',
     ],
 )
 def test_what_a_command_above_wrote_is_no_loss(command: str) -> None:

@@ -13,13 +13,13 @@ import pytest
 from gpuprobe.clock import Stamp
 from gpuprobe.events import AerReported, Event, SourceChanged, XidReported
 from gpuprobe.reading import Known, Reason, Unavailable
+from gpuprobe.sources.files.machine import kernel_inputs
+from gpuprobe.sources.files.raw_input import RawInput, UnreadableInput
 from gpuprobe.sources.framing import peel
 from gpuprobe.sources.kernel_log import KernelClock, KernelLog
 from gpuprobe.sources.kmsg import read_kmsg
 from gpuprobe.sources.line_reader import COUNTED_EVERY_S, HOLD_S, QUIET_S, LineReader
-from gpuprobe.sources.machine import kernel_inputs
-from gpuprobe.sources.raw_input import RawInput, UnreadableInput
-from gpuprobe.sources.repeats import REPEATS_KEPT
+from gpuprobe.sources.scanning.repeats import REPEATS_KEPT
 
 XID = "NVRM: Xid (PCI:0000:1b:00): 31, pid=4711, name=python3, Ch 00000008, intr 00000000. MMU Fault: ENGINE GRAPHICS"
 AER = (

@@ -86,7 +86,8 @@ def test_a_fence_named_after_a_language_holds_code() -> None:
     ["Example of a GPU that was lost:", "For example:", "A typical message looks like this:", "> Sample output:", "When it sees a line such as",
      "Typical kernel-log signature", "When a GPU is lost, the driver prints::", "<p>The log then shows a line such as</p>", "The log holds messages similar to the following:",
      "Sure! When a GPU is lost you would typically see something like this in `dmesg`:", "Im Kernel-Log steht dann zum Beispiel:", "Xid 79：GPU 掉卡，日志示例如下：", "Le noyau écrit par exemple :", "Например:",
-     "can you run dmesg once it is down? you are looking for something like", "What to look for:"],
+     "can you run dmesg once it is down? you are looking for something like", "What to look for:",
+     "This has several causes. Check the kernel log for lines such as:"],
 )  # fmt: skip
 def test_what_documentation_shows_is_an_example(above: str) -> None:
     """The sentence right above says so, blank lines between do not matter."""

@@ -24,8 +24,8 @@ from gpuprobe.events import (
     SlotChanged,
     XidReported,
 )
-from gpuprobe.sources.familiar import Familiar, shape
 from gpuprobe.sources.output import LINE_LIMIT, Line, OutputReader
+from gpuprobe.sources.scanning.familiar import Familiar, shape
 
 CUDA = b"RuntimeError: CUDA error: unspecified launch failure"
 

@@ -12,7 +12,7 @@ from gpuprobe.reporters.json import JsonReporter
 from gpuprobe.reporters.markdown import MARK, MarkdownReporter
 from gpuprobe.reporters.redact import Redactor
 from gpuprobe.reporters.terminal import TerminalReporter
-from gpuprobe.sources.magic import Kind, identify
+from gpuprobe.sources.files.magic import Kind, identify
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "left-the-bus"
 CUDA = "torch.AcceleratorError: CUDA error: unspecified launch failure"

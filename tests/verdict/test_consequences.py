@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuprobe.diagnosis import Kind, Role
-from gpuprobe.events import EngineChanged, Event, ProcessCrashed
+from gpuprobe.events import DeviceChanged, EngineChanged, Event, ProcessCrashed
 from tests.live_events import base, facts, judged, lost
 
 
@@ -32,3 +32,12 @@ def test_a_server_that_ends_with_0_because_of_a_loss() -> None:
 
     assert end.origin.text in _follow(Kind.DEVICE_LEFT_BUS, *facts(), lost(5), died, end)
     assert end.origin.text not in _follow(Kind.DEVICE_LEFT_BUS, *facts(), lost(5), end)
+
+
+def test_what_was_read_of_a_device_does_not_follow_from_its_loss() -> None:
+    """A scan of the bus and a look at the power state are no effects."""
+    for what in ("added", "active", "suspended"):
+        read = DeviceChanged(**base(9, "read"), what=what)
+        gone = DeviceChanged(**base(9, "gone"), what="unbound")
+
+        assert _follow(Kind.DEVICE_LEFT_BUS, *facts(), lost(5), read, gone) == ["gone"]

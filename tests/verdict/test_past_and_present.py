@@ -1,6 +1,9 @@
 """What is over is told apart from what is: old faults, later boots, clocks that agree."""
 
-from gpuprobe.api import diagnose_text
+from datetime import UTC, datetime
+from pathlib import Path
+
+from gpuprobe.api import diagnose, diagnose_text
 from gpuprobe.diagnosis import Kind
 
 OLD_XID = (
@@ -78,3 +81,86 @@ def test_logs_on_one_clock_are_not_called_unjoined(tmp_path) -> None:
 
     assert "the CUDA error 3 s later" in verdict.summary
     assert not any("order of lines" in item.what for item in verdict.not_checked)
+
+
+def _two_files(tmp_path: Path, engine: str, kernel: str) -> list[Kind]:
+    """The verdicts on a program's log and a kernel's that no zone ties together."""
+    (tmp_path / "engine.log").write_text(
+        f"{engine} - ERROR - CUDA error: unspecified launch failure\n"
+    )
+    (tmp_path / "kernel.log").write_text(kernel)
+    paths = [tmp_path / "engine.log", tmp_path / "kernel.log"]
+    return [verdict.kind for verdict in diagnose(*paths).verdicts]
+
+
+def test_dates_days_apart_need_no_zone(tmp_path: Path) -> None:
+    """No zones bring 1 May and 8 May together: what failed then is no part of what failed now."""
+    loss = OLD_XID.replace("31, pid=1201, name=blender, Ch", "79, GPU has fallen off the bus. Ch")
+
+    assert _two_files(tmp_path, "2026-04-28 11:00:00,120", loss) == [
+        Kind.DEVICE_LEFT_BUS,
+        Kind.CANNOT_TELL,
+    ]
+    assert _two_files(tmp_path, "2026-05-08 11:00:00,120", OLD_XID) == [
+        Kind.CANNOT_TELL,
+        Kind.APPLICATION_FAULT,
+    ]
+
+
+def test_dates_hours_apart_may_be_one_moment_in_two_zones(tmp_path: Path) -> None:
+    """A container's clock in UTC and a kernel log in local time tell of one fault."""
+    loss = OLD_XID.replace("31, pid=1201, name=blender, Ch", "79, GPU has fallen off the bus. Ch")
+
+    assert _two_files(tmp_path, "2026-05-01 07:12:13,120", loss) == [Kind.DEVICE_LEFT_BUS]
+    assert _two_files(tmp_path, "2026-05-01 17:12:13,120", OLD_XID) == [Kind.APPLICATION_FAULT]
+
+
+def _passed_on(*lines: str) -> list[Kind]:
+    """The verdicts on lines that a job's log shows all within a moment, with its own time."""
+    zoned = "".join(f"2026-05-09T10:00:00.{n:07d}Z {line}\n" for n, line in enumerate(lines))
+    bare = "".join(f"May  9 10:00:00 ci1 step[7]: {line}\n" for line in lines)
+    kinds = [verdict.kind for verdict in diagnose_text(zoned).verdicts]
+    assert kinds == [verdict.kind for verdict in diagnose_text(bare).verdicts]
+    return kinds
+
+
+def test_old_lines_that_a_job_prints_keep_their_own_times() -> None:
+    """Where a step of a pipeline prints the kernel log, its time is not when things happened."""
+    removed = (
+        "May  1 09:30:00 rig2 sudo[7]: ana : TTY=pts/0 ; PWD=/ ; USER=root ; "
+        "COMMAND=/usr/bin/tee /sys/bus/pci/devices/0000:65:00.0/remove"
+    )
+    loss = (
+        "May  1 09:12:11 rig2 kernel: NVRM: Xid (PCI:0000:65:00): 79, GPU has fallen off the bus."
+    )
+
+    assert _passed_on(loss, removed) == [Kind.DEVICE_LEFT_BUS]
+    assert _passed_on(loss.replace("09:12", "09:32"), removed) == [Kind.NO_FAULT]
+
+
+def test_old_kernel_lines_that_a_job_prints_keep_their_count() -> None:
+    """A card that is found again after twenty minutes did not bounce."""
+    lines = (
+        "[    0.900001] pci 0000:60:03.1: PCI bridge to [bus 61]",
+        "[    0.900100] pci 0000:61:00.0: [10de:1eb8] type 00 class 0x030200 PCIe Endpoint",
+        "[    4.100000] nvidia 0000:61:00.0: enabling device (0000 -> 0002)",
+        "[ 5000.000001] pcieport 0000:60:03.1: pciehp: Slot(3): Link Down",
+        "[ 6310.000001] pci 0000:61:00.0: [10de:1eb8] type 00 class 0x030200 PCIe Endpoint",
+    )
+
+    assert _passed_on(*lines) == [Kind.DEVICE_LEFT_BUS]
+    assert _passed_on(*lines[:4], lines[4].replace("6310", "5010")) == [Kind.PCIE_LINK_ERRORS]
+
+
+def test_a_shippers_time_places_lines_of_that_moment() -> None:
+    """Near miss: a line that was passed on at once, from a machine in another zone."""
+    diagnosis = diagnose_text(f"2026-05-01T07:12:11.5Z {OLD_XID}")
+
+    assert diagnosis.verdicts[0].at == datetime(2026, 5, 1, 7, 12, 11, 500000, tzinfo=UTC)
+
+
+def test_two_counts_of_one_line_are_no_dates() -> None:
+    """A console's own count before the kernel's says nothing about the day."""
+    line = "[   12.100000] [   12.000001] NVRM: Xid (PCI:0000:65:00): 79, GPU has fallen off the bus.\n"
+
+    assert diagnose_text(line).verdicts[0].kind is Kind.DEVICE_LEFT_BUS

@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
-from gpuprobe.api import diagnose, diagnose_text
+import io
+from collections import Counter
+
+import pytest
+
+from gpuprobe.api import diagnose, diagnose_text, timelines
 from gpuprobe.diagnosis import Certainty, Diagnosis, Kind, Role, Verdict
+from gpuprobe.events import Event
+from gpuprobe.rules import RULES
+from gpuprobe.timeline import Timeline
+from gpuprobe.verdict import ranking
+from gpuprobe.verdict.sequence import came_before
 
 LOSS = "2027-05-05T10:00:{:02d}+00:00 n1 kernel: NVRM: Xid (PCI:0000:1a:00): 79, GPU has fallen off the bus.\n"
 
@@ -239,3 +249,24 @@ def test_only_the_answer_has_next_steps() -> None:
 
     assert diagnosis.verdicts[0].next_steps
     assert all(not verdict.next_steps for verdict in diagnosis.verdicts[1:])
+
+
+def test_what_came_first_is_asked_once_for_each_pair(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many faults are put in order without comparing the same two again and again."""
+    asked: Counter[tuple[str, str]] = Counter()
+
+    def counted(timeline: Timeline, event: Event, root: Event) -> bool:
+        asked[event.origin.text, root.origin.text] += 1
+        return came_before(timeline, event, root)
+
+    monkeypatch.setattr(ranking, "came_before", counted)
+    lost = "".join(LOSS.replace("1a:", f"{at:02x}:").format(3 * at) for at in range(1, 20))
+    (timeline,) = timelines("-", stdin=io.BytesIO(lost.encode()))
+    findings = [finding for rule in RULES for finding in rule.find(timeline)]
+
+    ranked = ranking.rank(timeline, findings[::-1])
+
+    assert [str(finding.device) for finding in ranked] == [
+        f"0000:{at:02x}:00.0" for at in range(1, 20)
+    ]
+    assert max(asked.values()) == 1

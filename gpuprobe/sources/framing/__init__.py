@@ -14,6 +14,7 @@ from gpuprobe.clock import Stamp
 from gpuprobe.sources.framing import (
     blocks,
     containers,
+    csv_rows,
     dmesg,
     engine,
     json_lines,
@@ -26,6 +27,7 @@ from gpuprobe.sources.framing import (
 from gpuprobe.sources.framing.base import Framing, Peeled
 from gpuprobe.sources.framing.glued import lost_line_ends, may_hold_lines, split_glued
 from gpuprobe.sources.framing.html import clean_html
+from gpuprobe.sources.framing.markdown import unescape
 from gpuprobe.sources.framing.sniff import sniff_with
 from gpuprobe.sources.lines import strip_controls
 from gpuprobe.sources.record import Record
@@ -54,6 +56,7 @@ FORMATS = (
     "kubectl",
     "engine",
     "json-lines",
+    "csv",
     "windows-event",
     "macos-log",
     "nvidia-smi",
@@ -77,6 +80,7 @@ _ALL: tuple[Framing, ...] = (
     *macos.FRAMINGS,
     *windows.FRAMINGS,
     *nvidia_smi.FRAMINGS,
+    *csv_rows.FRAMINGS,
     *containers.FRAMINGS,
     *dmesg.FRAMINGS,
     *syslog.FRAMINGS,
@@ -195,14 +199,15 @@ def peel(line_no: int | None, text: str) -> list[Record]:
         text: The line without its end; controls are taken off here where they are left.
     """
     raw = strip_controls(text)
-    layers, rest = _layers_of(clean_html(raw) if "<" in raw or "&" in raw else raw)
+    plain = unescape(raw) if "\\" in raw else raw
+    layers, rest = _layers_of(clean_html(plain) if "<" in plain or "&" in plain else plain)
     return _records(layers, rest, line_no, raw)
 
 
 def _part(line_no: int, text: str) -> list[Record]:
     """The records of a later piece of a very long line: no prefix can stand there."""
     raw = strip_controls(text)
-    message = clean_html(raw) if "<" in raw or "&" in raw else raw
+    message = clean_html(raw).replace("\n", " ") if "<" in raw or "&" in raw else raw
     first, *others = split_glued(Record(message, line_no, raw, part=True))
     return [first, *(replace(record, part=False) for record in others)]
 

@@ -19,7 +19,7 @@ _VLLM = regex(
     rf"\s*{_LEVEL} +(?P<raw>(?P<month>\d\d)-(?P<day>\d\d) (?P<clock>\d\d:\d\d:\d\d(?:[.,]\d+)?)) (?:\[[\w./-]+:\d+\]|[\w./-]+:\d+\]) "
 )
 _DASHED = regex(rf"\s*(?P<raw>{ISO})(?: - [\w.]{{1,100}})?(?: - \[?{_LEVEL}\]?) - ")
-_DATED = regex(rf"\s*(?P<raw>{ISO})(?= |$) ?")
+_DATED = regex(rf"\s*(?P<raw>{ISO})(?=[ \t]|$)[ \t]?")
 _BRACKETED = regex(
     rf"\s*\[(?P<raw>{ISO}|\d{{4}}[-/]\d\d[-/]\d\d[ |]\d\d:\d\d:\d\d(?:[.,]\d{{1,9}})?(?: ?{OFFSET})?)(?P<more>[ |,][^\]\[]{{1,40}})?\] ?"
 )

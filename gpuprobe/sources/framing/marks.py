@@ -1,4 +1,4 @@
-"""What people and tools put around a whole log line: quotes, list marks, `grep -n`, JSON's keys."""
+"""What people and tools put around a whole line: quotes, list marks, `grep -n`, `cat -n`, JSON's keys."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 
 from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.framing.base import Framing, Peeled
+from gpuprobe.sources.line_shapes import NUMBERED
 
 _QUOTE = regex(r"\s*>{1,8} ?(?![>=])")
 _LIST = regex(r"\s*(?:[-*+•‣◦] |\d{1,3}[.)] )(?=\S)")
@@ -21,6 +22,11 @@ _CODE = regex(r"\s*(?:`{1,3})(?=[^`\s])")
 # pdsh, clush and loops over ssh: the node's name before a line that has its own stamp.
 _NODE = regex(
     r"[\w.-]{1,63}: (?=\[ *\d+\.\d{3,6}\] |\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d|[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d |\d{4}-\d\d-\d\dT\d\d:)"
+)
+
+# `ts`, chats and consoles: the time of day alone, before a line that has its own stamp.
+_CLOCK = regex(
+    r"\s*\[?\d\d:\d\d:\d\d(?:[.,]\d{1,6})?\]? +(?=\[ *\d+\.\d{3,6}\] |\[[A-Z][a-z]{2} [A-Z][a-z]{2} +\d|[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d |\d{4}-\d\d-\d\dT\d\d:|NVRM: )"
 )
 
 _MEMBER = regex(
@@ -45,6 +51,8 @@ _STARTS = {
     _TABLE: "|│┃",
     _CODE: "`",
     _NODE: "",
+    NUMBERED: "0123456789",
+    _CLOCK: "[0123456789",
 }
 
 
@@ -72,12 +80,14 @@ def _member(text: str) -> Peeled | None:
 
 FRAMINGS = (
     Framing("member", '"', _member, outermost=True),
+    _mark(NUMBERED),
     _mark(_QUOTE),
     _mark(_LIST),
     _mark(_TABLE),
     _mark(_CODE),
     _mark(_GREP),
     _mark(_NODE),
+    _mark(_CLOCK),
     Framing("grep-file", "/", _grep_file, outermost=True),
     Framing("grep-file", "", _grep_file, outermost=True),
 )

@@ -133,7 +133,8 @@ def _iso(text: str) -> Peeled | None:
     peeled = behind_time(text, match.end(), name, stamp)
     if peeled is not None and name == "journal-short-iso" and not peeled.kernel:
         # A program may write a date and two words, too; syslog also has a zone or a pid.
-        syslog_like = stamp.wall is not None and stamp.wall.tzinfo is not None
+        aligned = len(match[0]) - len(match[0].rstrip()) > 1
+        syslog_like = stamp.wall is not None and stamp.wall.tzinfo is not None and not aligned
         if not syslog_like and peeled.pid is None:
             return None
     return peeled

@@ -32,6 +32,7 @@ from gpuprobe.sources.wording import (
     schedulers,
     smi_report,
     smi_table,
+    smi_xml,
     windows,
     xorg,
 )
@@ -50,6 +51,7 @@ FAMILIES: tuple[Family, ...] = (
     smi_table.FAMILY,
     nvidia_smi.FAMILY,
     smi_report.FAMILY,
+    smi_xml.FAMILY,
     other_gpus.FAMILY,
     windows.FAMILY,
     host.FAMILY,

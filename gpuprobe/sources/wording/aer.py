@@ -285,7 +285,7 @@ def _read_ghes(match: re.Match[str], window: Window) -> Reading:
 def _read_recovery(match: re.Match[str], window: Window) -> Reading:
     what = match["what"].lower()
     outcome: Literal["recovered", "failed", "link-reset", "no-callback"]
-    if "can't recover" in what:
+    if "no error_detected" in what:
         outcome = "no-callback"
     elif "link has been reset" in what:
         # The number is the reset's return code; older kernels print none, and only on success.
@@ -336,7 +336,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="aer-no-device",
         needles=("find device of ID",),
-        regex=regex(rf"{DEVICE}(?:AER: )?can't find device of ID(?P<id>[0-9a-fA-F]{{4}})"),
+        regex=regex(rf"{DEVICE}(?:AER: )?can['\u2019]t find device of ID(?P<id>[0-9a-fA-F]{{4}})"),
         read=_read_no_device,
         examples=("pcieport 0000:64:00.0: AER: can't find device of ID6500",),
         near=("can't find device of ID 5",),
@@ -373,13 +373,13 @@ PATTERNS: tuple[Pattern, ...] = (
         needles=(
             "recovery failed",
             "recovery success",
-            "can't recover",
+            "t recover (no",
             "link has been reset",
             "device reset failed",
             "successfully recovered",
         ),
         regex=regex(
-            rf"{DEVICE}(?:AER: |DPC: |EDR: )*(?P<what>[Cc]an't recover \(no error_detected callback\)"
+            rf"{DEVICE}(?:AER: |DPC: |EDR: )*(?P<what>[Cc]an['\u2019]t recover \(no error_detected callback\)"
             r"|[Dd]evice recovery (?:failed|successful)|DPC port (?:recovery failed|successfully recovered)"
             r"|(?:Root Port|Downstream Port|Upstream|[Dd]ownstream) link has been reset(?: \((?P<code>-?\d+)\))?"
             r"|subordinate device reset failed)"
@@ -387,6 +387,7 @@ PATTERNS: tuple[Pattern, ...] = (
         read=_read_recovery,
         examples=(
             "nvidia 0000:65:00.0: AER: can't recover (no error_detected callback)",
+            "nvidia 0000:65:00.0: AER: can\u2019t recover (no error_detected callback)",
             "pcieport 0000:64:00.0: AER: device recovery failed",
             "pcieport 0000:64:00.0: AER: Device recovery successful",
             "pcieport 0000:64:00.0: AER: Root Port link has been reset (0)",

@@ -96,7 +96,10 @@ def _read_hot(match: re.Match[str], window: Window) -> Reading:
 
 
 def _read_watchdog(match: re.Match[str], window: Window) -> Reading:
-    return UncleanEndFound(**window.base(), what="bmc", detail=match["what"])
+    found = match.groupdict()
+    return UncleanEndFound(
+        **window.base(), what="bmc", detail=found["what"] or found.get("dell", "")
+    )
 
 
 FAMILY = Family(
@@ -152,6 +155,20 @@ FAMILY = Family(
             source="HPE, iLO Integrated Management Log messages",
         ),
         Pattern(
+            id="bmc-xcc-pcie",
+            needles=("PCIe Error has Occurred at Bus ",),
+            regex=regex(
+                r"\bAn? (?P<what>Uncorrectable|Correctable|Fatal|Non-Fatal) PCIe Error has Occurred at (?P<segment>)Bus (?:0x)?(?P<bus>[0-9A-Fa-f]{1,2}) Device (?:0x)?(?P<device>[01]?[0-9A-Fa-f]) Function (?:0x)?(?P<function>[0-7])",
+                re.IGNORECASE,
+            ),
+            read=_read_ilo,
+            examples=(
+                "An Uncorrectable PCIe Error has Occurred at Bus 4B Device 0 Function 0. The Vendor ID for the device is 10DE and the Device ID is 2330. The physical slot number is 4.",
+            ),
+            near=("A PCIe error has occurred at bus stop 4",),
+            source="Lenovo, XClarity Controller messages, FQXSFIO0010M",
+        ),
+        Pattern(
             id="bmc-gpu-errors",
             needles=("has detected errors of type",),
             regex=regex(
@@ -192,6 +209,39 @@ FAMILY = Family(
                 "   7 | 03/03/2026 | 03:20:02 | Temperature GPU5 Temp | Upper Non-critical going high | Asserted",
             ),
             source="IPMI 2.0, table 42-2, as ipmitool and ipmi-sel print it",
+        ),
+        Pattern(
+            id="bmc-system-stopped",
+            needles=("| IERR", "un-time critical stop", "un-time Critical Stop", "internal error (IERR)"),
+            regex=regex(
+                r"\| (?P<what>IERR|Run-time critical stop)\b(?: \(\))?(?! *\| *Deasserted)|\bhas an internal error \((?P<dell>IERR)\)",
+                re.IGNORECASE,
+            ),
+            read=_read_watchdog,
+            examples=(
+                "   5 | 03/03/2026 | 03:20:02 | Processor CPU1 Status | IERR | Asserted",
+                "   6 | 03/03/2026 | 03:20:04 | OS Critical Stop #0x46 | Run-time critical stop () | Asserted",
+                "CPU 1 has an internal error (IERR).",
+            ),
+            near=(
+                "   7 | 03/03/2026 | 03:24:02 | Processor CPU1 Status | IERR | Deasserted",
+                "   8 | 03/03/2026 | 03:24:02 | OS Critical Stop | OS graceful shutdown | Asserted",
+            ),
+            source="IPMI 2.0, table 42-3 (07h, 20h), ipmitool; Dell, CPU0000",
+        ),
+        Pattern(
+            id="bmc-ilo-restarted",
+            needles=("Unexpected Shutdown and Restart", "Server Critical Fault", "Server reset due to"),
+            regex=regex(
+                r"(?P<what>Unexpected Shutdown and Restart|Server Critical Fault(?= \(Service Information:)|Server reset due to (?:loss of power|power loss|[Ww]atchdog))"
+            ),
+            read=_read_watchdog,
+            examples=(
+                'Caution,OS,03/03/2026 03:14,1,"Unexpected Shutdown and Restart - An undetermined error type resulted in a reboot of the server"',
+                "Server Critical Fault (Service Information: Runtime Fault, System Board, Main 12V)",
+            ),
+            near=("Server reset by user lee.", "Server Critical Faults are listed below"),
+            source="HPE, iLO Integrated Management Log messages",
         ),
         Pattern(
             id="bmc-watchdog",

@@ -291,10 +291,18 @@ PATTERNS: tuple[Pattern, ...] = (
     unsafe_shutdowns.PATTERN,
     Pattern(
         id="bmc-power-lost",
-        needles=("AC lost", "Power off/down", "input for power supply", "ower supply redundancy"),
+        needles=(
+            "AC lost",
+            "Power off/down",
+            "input for power supply",
+            "ower supply redundancy",
+            "Power Supply ",
+            "Power supply ",
+        ),
         regex=regex(
             r"Power Unit .{0,40}?\| ?(?P<detail>AC lost|Power off/down)(?! *\| *Deasserted)"
-            r"|Power Supply .{0,40}?\| ?(?:Power Supply )?AC lost(?! *\| *Deasserted)"
+            r"|Power Supply .{0,40}?\| ?(?:Power Supply )?(?:AC lost|Failure detected)(?! *\| *Deasserted)"
+            r"|\bPower [Ss]upply \d+ (?:has )?[Ff]ailed\b|\bSystem Power Supply Failure \(Power Supply \d+\)"
             r"|[Tt]he power input for power supply \d+ is lost|[Pp]ower supply redundancy is lost"
         ),
         read=_read_bmc,
@@ -302,12 +310,15 @@ PATTERNS: tuple[Pattern, ...] = (
             "   4 | 03/03/2026 | 20:14:02 | Power Unit #0x01 | AC lost | Asserted",
             "   5 | 03/03/2026 | 20:14:02 | Power Supply #0x51 | Power Supply AC lost | Asserted",
             "The power input for power supply 1 is lost.",
+            "   5 | 03/03/2026 | 20:14:02 | Power Supply PS1 Status | Failure detected () | Asserted",
+            "Power Supply 2 has Failed.",
+            "Caution  Power  System Power Supply Failure (Power Supply 2)",
         ),
         near=(
             "which power supply do you use?",
             "   6 | 03/03/2026 | 20:16:02 | Power Supply #0x51 | Power Supply AC lost | Deasserted",
         ),
-        source="ipmitool sel elist, Dell iDRAC",
+        source="ipmitool sel elist, Dell iDRAC, Lenovo XCC, HPE iLO",
     ),
     Pattern(
         id="suspend",

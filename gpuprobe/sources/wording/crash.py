@@ -118,6 +118,19 @@ _SIGNALS = (
         source="linux arch/x86/kernel/traps.c",
     ),
     Pattern(
+        id="crash-host-memory",
+        needles=("hardware memory corruption",),
+        regex=regex(
+            r"Memory failure: 0x[0-9a-f]+: (?:Sending SIGBUS to|Killing) (?P<process>[^\n:]{1,32}):(?P<pid>\d+)(?: .{0,40})? due to hardware memory corruption"
+        ),
+        read=lambda match, window: crashed(window, "SIGBUS", **match.groupdict()),
+        examples=(
+            "Memory failure: 0x1c07e21: Sending SIGBUS to python3:8812 due to hardware memory corruption",
+        ),
+        near=("Memory failure: 0x1c07e21: recovery action for dirty LRU page: Recovered",),
+        source="linux mm/memory-failure.c",
+    ),
+    Pattern(
         id="crash-faulthandler",
         needles=("Fatal Python error: ",),
         regex=regex(

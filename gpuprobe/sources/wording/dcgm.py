@@ -108,9 +108,9 @@ PATTERNS: tuple[Pattern, ...] = (
     ),
     Pattern(
         id="dcgm-ecc",
-        needles=("double-bit ECC error",),
+        needles=("double-bit ECC error", "RAM uncorrectable error"),
         regex=regex(
-            r"Detected (?P<count>[1-9]\d*) volatile double-bit ECC error|A double-bit ECC error has violated policy manager values"
+            r"Detected a GPU [SD]RAM uncorrectable error for the volatile counter for GPU|Detected (?P<count>[1-9]\d*) volatile double-bit ECC error|A double-bit ECC error has violated policy manager values"
             r"|CUDA APIs have indicated that a double-bit ECC error has oc"
         ),
         read=_memory("uncorrectable"),
@@ -118,6 +118,7 @@ PATTERNS: tuple[Pattern, ...] = (
             "GPU 3 Detected 2 volatile double-bit ECC error(s) in GPU 3. Drain the GPU and reset it or reboot the node.",
             "A double-bit ECC error has violated policy manager values.",
             "CUDA APIs have indicated that a double-bit ECC error has occured on GPU 2.",
+            "Warning: Detected a GPU SRAM uncorrectable error for the volatile counter for GPU ID 3, please offline this node (n1)",
         ),
         near=("Detected 0 volatile double-bit ECC errors",),
         source=_ERRORS,

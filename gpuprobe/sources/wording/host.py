@@ -43,6 +43,11 @@ _MODULE = regex(
 _TRACE_LINES = 12
 """Lines of a trace in which that is told."""
 
+_FRAME = regex(r"\+0x[0-9a-f]+/0x[0-9a-f]+ \[(?P<module>nvidia\w*|amdgpu|nouveau|xe|i915)\b")
+_TASK_ENDS = regex(r"</TASK>|blocked for more than|\bstuck for \d+s!|end trace")
+_TASK_LINES = 40
+"""Lines of the trace of a task that waits: it may stand deep below a call into a driver."""
+
 
 def _traced(what: str) -> _Read:
     """A reader of what the kernel prints a trace behind."""
@@ -53,6 +58,17 @@ def _traced(what: str) -> _Read:
         return HostFaulted(what=what, module=found["module"] if found else "", **window.base())
 
     return read
+
+
+def _read_hung_task(match: re.Match[str], window: Window) -> Reading:
+    module = ""
+    for record in window.after(_TASK_LINES):
+        if _TASK_ENDS.search(record.message):
+            break
+        if found := _FRAME.search(record.message):
+            module = found["module"]
+            break
+    return HostFaulted(what="hung-task", module=module, **window.base())
 
 
 def _power(what: str, *, gpu: bool) -> _Read:
@@ -163,7 +179,7 @@ _CPU_AND_MEMORY = (
     _pattern(
         "hung-task", ("blocked for more than",),
         r"(?:INFO: )?task \S.{0,40}:\d+ (?:<[^>]*> )?blocked for more than \d+ seconds",
-        _host("hung-task"),
+        _read_hung_task,
         ("INFO: task kworker/12:1:3321 blocked for more than 122 seconds.",),
         "requests blocked for more than 2 seconds",
     ),

@@ -24,7 +24,9 @@ _PLACE = regex(
     r"(?P<path>(?<![\w~/.])~?/[^\s'\":,;]{0,200}?(?:torchinductor_\w+|torch_compile_cache|torch_aot_compile|cached_ops|torch_extensions|\.?deep_gemm|\.tilelang)/[^\s'\":,;)]{1,300})"
 )
 # A file of a cache without keys, as a frame or a message names it.
-_GET_GROUP = regex(r"triton[/\\]runtime[/\\]cache\.py\b.{0,40}?\bget_group\b")
+_GET_GROUP = regex(
+    r"triton[/\\]runtime[/\\]cache\.py\b.{0,40}?\bget_group\b|\bfn_cache_manager\.get_group\("
+)
 _METADATA = regex(r"triton[/\\]compiler[/\\]compiler\.py\b.{0,40}?\b__init__\b")
 _AUTOTUNE = regex(r"triton[/\\]runtime[/\\]autotuner\.py\b")
 _LOADING = regex(
@@ -140,10 +142,14 @@ def _read_module(match: re.Match[str], window: Window) -> Reading:
 
 
 def _read_pickle(match: re.Match[str], window: Window) -> Reading:
-    cache = _cache_of(_around(window))
+    # What Inductor raises in its own name it did not get over.
+    raised = "InductorError: " in match.string
+    cache = "inductor" if raised else _cache_of(_around(window))
     if cache not in {"inductor", "vllm", "numba", "jax"}:
         return None
-    warned = any("unable to load" in record.message for record in window.before(Window.REACH))
+    warned = not raised and any(
+        "unable to load" in record.message for record in window.before(Window.REACH)
+    )
     return _failed(window, cache, "a pickled entry is empty or cut short", fatal=not warned)
 
 
@@ -261,6 +267,7 @@ FAMILY = Family(
             read=_read_pickle,
             examples=(
                 "  File \"/opt/env/lib/python3.11/site-packages/numba/core/caching.py\", line 487, in _load_index\n    version = pickle.load(f)\nEOFError: Ran out of input",
+                "[rank0]: torch._inductor.exc.InductorError: EOFError: Ran out of input",
                 "  File \"/opt/env/lib/python3.12/site-packages/torch/_inductor/codecache.py\", line 1055, in iterate_over_candidates\n    return pickle.loads(content)\n_pickle.UnpicklingError: pickle data was truncated",
             ),
             near=(

@@ -141,19 +141,20 @@ FAMILY = Family(
             needles=(
                 "RendezvousTimeoutError",
                 "Monitored Barrier: ",
-                "Watchdog timeout (self.",
+                "atchdog timeout (self.",
                 "RPC call to ",
                 "monitoredBarrier",
                 "DeepEP ",
             ),
             regex=regex(
-                r"RendezvousTimeoutError\b|Monitored Barrier: Timed out[^\n]*|Watchdog timeout \(self\.watchdog_last_forward|RPC call to \w+ timed out|Rank \d+ (?:failed to pass|successfully reached) monitoredBarrier(?!,? and)|DeepEP (?:error: (?:CPU recv )?timeout|timeout check failed)"
+                r"RendezvousTimeoutError\b|Monitored Barrier: Timed out[^\n]*|(?:[Ss]cheduler )?[Ww]atchdog timeout \(self\.watchdog_|RPC call to \w+ timed out|Rank \d+ (?:failed to pass|successfully reached) monitoredBarrier(?!,? and)|DeepEP (?:error: (?:CPU recv )?timeout|timeout check failed)"
             ),
             read=_read_timeout,
             examples=(
                 "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",
                 "RuntimeError: Rank 0 Monitored Barrier: Timed out after 300000ms while waiting for ranks 2.",
                 "[2026-02-02 08:00:01 TP1] Watchdog timeout (self.watchdog_last_forward_ct=77, self.cur_batch=None)",
+                "[2026-02-02 08:00:01 TP1] Scheduler watchdog timeout (self.watchdog_timeout=300, self.soft=False)",
                 "TimeoutError: RPC call to execute_model timed out.",
                 "RuntimeError: Rank 3 successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 5.",
                 "RuntimeError: DeepEP error: CPU recv timeout",

@@ -16,7 +16,7 @@ from gpuprobe.events import (
 )
 from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Window
-from gpuprobe.sources.wording import nvml_errors
+from gpuprobe.sources.wording import nvml_errors, smi_listing
 from gpuprobe.sources.wording.base import Family, Pattern, Reading
 
 _TABLE_ROWS = 20
@@ -35,6 +35,8 @@ def _read_smi_failed(match: re.Match[str], window: Window) -> Reading:
 
 def _read_versions(match: re.Match[str], window: Window) -> Iterator[Event]:
     yield SystemDescribed(key="driver", value=match["driver"], **window.base())
+    if table := smi_listing.read_table(window, match["driver"]):
+        yield table
     if match["cuda"]:
         yield SystemDescribed(key="cuda", value=match["cuda"], **window.base())
 
@@ -58,26 +60,12 @@ def _read_table_row(match: re.Match[str], window: Window) -> Iterator[Event]:
         yield GpuMemoryCounted(what="uncorrectable", value=count, **window.base(device))
 
 
-_ROW = regex(
-    r"(?:\|\s+|\A\s*)(?P<index>\d{1,3})\s+(?P<name>\S[^|]*?)(?:\s+(?:On|Off|N/A|ERR!))?\s*\|"
-    r" {1,5}(?P<address>0[0-9A-Fa-f]{3,7}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])\s*(?P<rest>[^+]*)"
-)
-
-
-def _row_above(window: Window) -> re.Match[str] | None:
-    """The address row that a row of readings belongs to: the nearest of the two lines above."""
-    for record in window.before(2):
-        if row := _ROW.search(record.raw):
-            return row
-    return None
-
-
 def _read_error_cells(match: re.Match[str], window: Window) -> Reading:
     cells = match.group()
     # A fan sensor alone fails on healthy cards.
     if cells.count("ERR!") < 2:
         return None
-    row = _row_above(window)
+    row = smi_listing.row_above(window)
     return LossHinted(
         what="smi-error",
         index=int(row["index"]) if row else None,
@@ -86,7 +74,7 @@ def _read_error_cells(match: re.Match[str], window: Window) -> Reading:
 
 
 def _read_readings(match: re.Match[str], window: Window) -> Reading:
-    row = _row_above(window)
+    row = smi_listing.row_above(window)
     util = re.search(r"\|\s*(\d+)%\s", window.text[match.end() :])
     return GpuSampled(
         temp_c=float(match["temp"]),
@@ -108,14 +96,16 @@ def _read_owed(match: re.Match[str], window: Window) -> Reading:
     return found
 
 
-def _read_listed(match: re.Match[str], window: Window) -> Reading:
-    return DeviceIdentified(
+def _read_listed(match: re.Match[str], window: Window) -> Iterator[Event]:
+    yield DeviceIdentified(
         index=int(match["index"]),
         name=match["name"],
         uuid=match["uuid"],
         is_gpu=True,
         **window.base(),
     )
+    if listing := smi_listing.read_list(window):
+        yield listing
 
 
 _TABLE_AND_LIST = (
@@ -169,7 +159,7 @@ _TABLE_AND_LIST = (
     Pattern(
         id="smi-row",
         needles=("| 0", "|  0", "|   0", "|    0", "|     0"),
-        regex=_ROW,
+        regex=smi_listing.ROW,
         read=_read_table_row,
         examples=(
             "|   0  NVIDIA GeForce RTX 4090        Off |   00000000:2B:00.0 Off |                  Off |",
@@ -205,9 +195,7 @@ _TABLE_AND_LIST = (
     Pattern(
         id="smi-list",
         needles=("(UUID: GPU-",),
-        regex=regex(
-            r"GPU (?P<index>\d{1,3}): (?P<name>[^()]{3,60}?) \(UUID: (?P<uuid>GPU-[0-9a-fA-F-]{36})\)"
-        ),
+        regex=smi_listing.LISTED,
         read=_read_listed,
         examples=("GPU 1: NVIDIA L40S (UUID: GPU-5f0c1d2e-3a4b-5c6d-7e8f-90a1b2c3d4e5)",),
         near=("  MIG 1g.5gb Device 0: (UUID: MIG-5f0c1d2e-3a4b-5c6d-7e8f-90a1b2c3d4e5)",),

@@ -17,6 +17,7 @@ from gpuprobe.events import (
 )
 from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Window
+from gpuprobe.sources.wording import smi_listing
 from gpuprobe.sources.wording.base import Pattern, Reading
 
 _ADDRESS = r"[0-9A-Fa-f]{3,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9]"
@@ -69,8 +70,14 @@ _MENTIONED = regex(
     r"\b(?:except|case|import|catch|raises?\(|isinstance|assert\w*|return)\b[^:]*$"
     r"|\b(?:treats?|handles?|handling|detects?|ignores?|class(?:ify|ifies)|support|maps?|on|for|like|as)\s+$"
     r"|(?:[!=]=|->|\||`)\s*[\w.:]*$"
+    r"|\bhas no attribute ['\"\u2018\u2019]$"
 )
 """What stands before an error's name where a program handles it instead of reporting it."""
+
+_NAMED = regex(
+    r"\s*=\s*|`|\s+as\s+\w+:|['\"\u2019]? (?:is not defined|undeclared|was not declared)\b"
+)
+"""What stands behind it where a program names, defines or lacks it."""
 
 
 def returned(name: str, window: Window, device: str | None, index: int | None = None) -> Event:
@@ -120,6 +127,8 @@ def _read_lost(match: re.Match[str], window: Window) -> Reading:
     device = re.search(_ADDRESS, window.text[: match.start()])
     if device is None and re.match(r"\s*(?:[A-Z<])[^:>]*(?:\s:\s|>)GPU is lost", window.text):
         device = _heading(window)
+    elif device is None and match[0].startswith("ERR!") and (row := smi_listing.row_above(window)):
+        device = re.search(_ADDRESS, row[0])
     return GpuLostReported(
         by="nvml",
         uuid=uuid.group() if uuid else None,
@@ -134,14 +143,14 @@ def _read_lost_text(match: re.Match[str], window: Window) -> Reading:
 
 def _read_lost_name(match: re.Match[str], window: Window) -> Reading:
     head, tail = window.text[: match.start()], window.text[match.end() :]
-    if _MENTIONED.search(head) or re.match(r"\s*=\s*|\s*,\s*\.\.\.|`|\s+as\s+\w+:", tail):
+    if _MENTIONED.search(head) or _NAMED.match(tail) or re.match(r"\s*,\s*\.\.\.", tail):
         return None
     return _read_lost(match, window)
 
 
 def _read_name(match: re.Match[str], window: Window) -> Reading:
     head, tail = window.text[: match.start()], window.text[match.end() :]
-    if _MENTIONED.search(head) or re.match(r"\s*=\s*|`|\s+as\s+\w+:", tail):
+    if _MENTIONED.search(head) or _NAMED.match(tail):
         return None
     if match["python"]:
         known = NVML_CODES.get(match["python"])
@@ -239,6 +248,9 @@ PATTERNS = (
             "NVML_ERROR_GPU_IS_LOST = 15,",
             "        GPUIsLost = 15,",
             "        case nvml.ERROR_GPU_IS_LOST:",
+            "AttributeError: module 'pynvml' has no attribute 'NVMLError_GpuIsLost'",
+            "NameError: name 'NVMLError_GpuIsLost' is not defined",
+            "probe.c:40:9: error: \u2018NVML_ERROR_GPU_IS_LOST\u2019 undeclared (first use in this function)",
             "NVRM: Check failed: GPU lost from the bus [NV_ERR_GPU_IS_LOST] (0x0000000F) returned from x()",
         ),
         source="nvml.h; names in nvidia-ml-py, go-nvml, nvml-wrapper",
@@ -248,7 +260,7 @@ PATTERNS = (
         needles=("GPU is lost", "target GPU has fallen off the bus", ", error code 15"),
         regex=regex(
             r"GPU is lost\.?\s+Reboot\s+the|(?::\s*|=\s?[\"']?|\(|\"|')GPU is lost\b(?!\s+(?:and|or|when|if|because|on|in|so)\b)"
-            r"|\A\s*GPU is lost\W*\Z|GPU is lost \(15\)|>GPU is lost<|\bNVML: can't get (?:[a-z ]{1,40} (?:for|of) )?GPU #\d+, error code 15\b|the target GPU has fallen off the bus or has otherwise become inaccessible"
+            r"|\A\s*GPU is lost\W*\Z|GPU is lost \(15\)|>GPU is lost<|ERR![^|\n]{0,60}\| {1,24}GPU is lost {1,24}\||\bNVML: can't get (?:[a-z ]{1,40} (?:for|of) )?GPU #\d+, error code 15\b|the target GPU has fallen off the bus or has otherwise become inaccessible"
         ),
         read=_read_lost_text,
         examples=(
@@ -258,12 +270,14 @@ PATTERNS = (
             "WARN: NVML: can't get GPU #1, error code 15",
             "WARN: NVML: can't get fan speed for GPU #1, error code 15",
             "<product_name>GPU is lost</product_name>",
+            "|ERR!  ERR! ERR!    ERR! / ERR! |      GPU is lost     |    ERR!      ERR! |",
             "    Product Name                          : GPU is lost",
             'time="2026-03-04T05:06:07Z" level=error msg="error getting utilisation: GPU is lost"',
             "the target GPU has fallen off the bus or has otherwise become inaccessible",
         ),
         near=(
             "After ten minutes the GPU is lost and nothing helps.",
+            "| what nvidia-smi prints | GPU is lost | reboot |",
             "WARN: NVML: can't get GPU #1, error code 3",
         ),
         source="nvmlErrorString(15); nvml-wrapper",

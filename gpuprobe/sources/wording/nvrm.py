@@ -22,7 +22,7 @@ from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Window
 from gpuprobe.sources.wording import nvrm_gsp, nvrm_init, nvrm_xid, xid_agents
 from gpuprobe.sources.wording.base import Family, Pattern, Reading
-from gpuprobe.sources.wording.shapes import BDF, SLOT, UUID
+from gpuprobe.sources.wording.shapes import BDF, HIDDEN, SLOT, UUID
 
 _OPEN = "open kernel modules 515 to 595"
 
@@ -98,9 +98,14 @@ _LOSS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-lost-unnamed",
         needles=("fallen off the bus",),
-        regex=regex(r"NVRM: (?:\w+: )?(?:The )?GPU(?: \d+)? has fallen off the bus"),
+        regex=regex(
+            rf"NVRM: (?:\w+: )?(?:The )?GPU(?: \d+| {HIDDEN}: ?GPU)? has fallen off the bus"
+        ),
         read=_read_lost,
-        examples=("NVRM: GPU has fallen off the bus.",),
+        examples=(
+            "NVRM: GPU has fallen off the bus.",
+            "NVRM: GPU [redacted]: GPU has fallen off the bus.",
+        ),
         near=("says that the GPU has fallen off the bus",),
         source="logs with addresses taken out",
     ),

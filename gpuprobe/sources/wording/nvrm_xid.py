@@ -8,13 +8,20 @@ from gpuprobe.events import DeviceIdentified, Event, XidReported
 from gpuprobe.identity import PciAddress
 from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Window
+from gpuprobe.sources.retyped import repaired
 from gpuprobe.sources.wording.base import Pattern, Reading
-from gpuprobe.sources.wording.shapes import SLOT, UUID, address, continued
+from gpuprobe.sources.wording.shapes import HIDDEN, SLOT, UUID, address, continued
 
 _OPEN = "open kernel modules 515 to 595, kernel_rc.c"
 
 _CALLER = regex(r"\s*,\s*(?P<key>pid|name)=(?P<value>'?<unknown>'?|[^,]*)")
 _CAUSED_BY = regex(r"caused by previous Xid (\d+)")
+_XID = regex(
+    r"(?<![Ss])Xid \((?:PCI:)?"
+    rf"(?P<where>{SLOT}|[0-9a-fA-FxX]{{2,8}}(?::[0-9a-fA-FxX]{{2}}){{1,2}}(?:\.[0-7xX])?|{UUID}|(?P<hidden>{HIDDEN}))"
+    r"(?P<mig>(?: GPU-C?I:\d+)*)\)\s?:\s*(?P<code>\d{1,3})(?!\d)"
+    r"(?P<rest>(?:(?!NVRM: ).)*)"
+)
 _ACTION = regex(r"recovery action changed from 0x[0-9a-fA-F]+.{0,60}? to 0x([0-9a-fA-F]+)")
 
 
@@ -42,6 +49,8 @@ def _read_xid(match: re.Match[str], window: Window) -> Reading:
     if code == 154 and (action := _ACTION.search(continued(match, window))):
         recovery_action = int(action[1], 16)
     where = match["where"]
+    if match["hidden"] and not window.record.kernel:
+        return None  # a form that somebody describes
     return XidReported(
         **window.base(where),
         code=code,
@@ -53,6 +62,11 @@ def _read_xid(match: re.Match[str], window: Window) -> Reading:
         mig=match["mig"].strip() or None,
         uuid=where if where.startswith("GPU-") else None,
     )
+
+
+def _read_retyped(match: re.Match[str], window: Window) -> Reading:
+    found = _XID.search(repaired(match[0]))
+    return None if found is None else _read_xid(found, window)
 
 
 def _read_uuid(match: re.Match[str], window: Window) -> Reading:
@@ -82,12 +96,7 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="nvrm-xid",
         needles=("Xid (",),
-        regex=regex(
-            r"(?<![Ss])Xid \((?:PCI:)?"
-            rf"(?P<where>{SLOT}|[0-9a-fA-FxX]{{2,8}}(?::[0-9a-fA-FxX]{{2}}){{1,2}}(?:\.[0-7xX])?|{UUID})"
-            r"(?P<mig>(?: GPU-C?I:\d+)*)\)\s?:\s*(?P<code>\d{1,3})(?!\d)"
-            r"(?P<rest>(?:(?!NVRM: ).)*)"
-        ),
+        regex=_XID,
         read=_read_xid,
         examples=(
             "NVRM: Xid (0000:05:00): 14, Channel 00000003",
@@ -104,8 +113,23 @@ PATTERNS: tuple[Pattern, ...] = (
             "nvidia-nvswitch1: SXid (PCI:0000:06:00.0): 12028, Non-fatal, Link 31 error",
             'printf("NVRM: Xid (PCI:%04x:%02x:%02x): %d, ", domain, bus, slot, code);',
             "dhclient: XID (0x5a3f) timed out",
+            "NVRM: Xid (PCI:...): 79 is what it prints",
         ),
         source=_OPEN,
+    ),
+    Pattern(
+        id="nvrm-xid-retyped",
+        needles=("NVRM", "Xid (", "Xid(", "Xld (", "Xld(", "X1d (", "X1d(", "XId (", "X|d ("),
+        regex=regex(
+            r"(?<![A-Za-z])X(?:[l1]d ?|[I|]d |id ?)\([^\n]{8,600}|NVRM ?[:：] ?Xid ?（[^\n]{8,600}"
+        ),
+        read=_read_retyped,
+        examples=(
+            "NVRM：Xid（PCI：0000：65：00）：79，pid=‘<unknown>’，GPU has fallen off the bus。",
+            "NVRM: Xld (PC1:0000:65:00): 79, pid='<unknown>', name=<unknown>, GPU has fal1en off the bus.",
+        ),
+        near=("the Xid (see the catalogue): 79 is one of them", "Xid（错误码）：79"),
+        source="pictures and forums of public reports",
     ),
     Pattern(
         id="nvrm-uuid",

@@ -238,7 +238,7 @@ FAMILY = Family(
             id="oom-evicted",
             needles=("low on resource: memory", "container oom ", "had condition: [MemoryPressure]"),
             regex=regex(
-                r"node was low on resource: memory|[Nn]ode had condition: \[MemoryPressure\]|\bcontainer oom [0-9a-f]{6,64}\b"
+                r"(?:The )?node was low on resource: memory|(?:The )?[Nn]ode had condition: \[MemoryPressure\]|\bcontainer oom [0-9a-f]{6,64}\b"
             ),
             read=_read_cgroup,
             examples=(

@@ -1,4 +1,4 @@
-"""GPUs that are not NVIDIA's driver's: amdgpu, i915, xe, nouveau, the DRM core, macOS.
+"""GPUs that are not NVIDIA's driver's: amdgpu, i915, xe, nouveau, Gaudi, the DRM core, macOS.
 
 Source: drivers/gpu/drm of Linux 4.x to 6.x, FreeBSD's drm-kmod, public logs of macOS.
 """
@@ -16,7 +16,7 @@ from gpuprobe.events import (
 )
 from gpuprobe.lazy_regex import regex
 from gpuprobe.sources.record import Window
-from gpuprobe.sources.wording import amdgpu_ras
+from gpuprobe.sources.wording import amdgpu_ras, habanalabs
 from gpuprobe.sources.wording.base import Family, Pattern, Reading
 
 _ADDRESS = r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]"
@@ -386,4 +386,4 @@ _OTHERS = (
     ),
 )
 
-FAMILY = Family("other_gpus", (*_AMDGPU, *_OTHERS))
+FAMILY = Family("other_gpus", (*_AMDGPU, *_OTHERS, *habanalabs.PATTERNS))

@@ -143,12 +143,13 @@ PATTERNS: tuple[Pattern, ...] = (
         needles=("device inaccessible", "config space inaccessible"),
         regex=regex(
             rf"{DEVICE}(?:Unable to change power state from (?P<state>\S+) to \S+, device inaccessible"
-            r"|can't change power state from (?P<old>\S+) to \S+ \(config space inaccessible)"
+            r"|can['\u2019]t change power state from (?P<old>\S+) to \S+ \(config space inaccessible)"
         ),
         read=_read_power_state,
         examples=(
             "nvidia 0000:65:00.0: Unable to change power state from D3cold to D0, device inaccessible",
             "nvidia 0000:65:00.0: can't change power state from D3hot to D0 (config space inaccessible)",
+            "nvidia 0000:65:00.0: can\u2019t change power state from D3hot to D0 (config space inaccessible)",
         ),
         near=("block device inaccessible", "nvme 0000:65:00.0: device inaccessible"),
         source="Linux, drivers/pci/pci.c, before and after 5.19",

@@ -21,6 +21,7 @@ from gpuprobe.sources.wording.pci import GPU_VENDORS
 from gpuprobe.sources.wording.shapes import BDF
 
 _LSPCI_HEAD = regex(rf"^(?P<bdf>{BDF}) (?P<class>[A-Z0-9].*)")
+_LSPCI_ROW = regex(rf"(?<![\w:./])(?P<bdf>{BDF}) [A-Z][\w /-]+(?: \[[0-9a-f]{{4}}\])?: ")
 _LSPCI_GPU = regex(
     rf"(?P<bdf>{BDF}) (?:VGA compatible controller|3D controller|Display controller)(?: \[03[0-9a-f]{{2}}\])?: (?P<rest>.+)"
 )
@@ -40,7 +41,24 @@ def _lspci_device(window: Window) -> tuple[PciAddress | None, str]:
     return None, ""
 
 
+def _gpu_answers(device: PciAddress | None, window: Window) -> bool:
+    """Whether lspci read the first function of this card: then a later one only sleeps."""
+    if device is None or device.function == 0:
+        return False
+    before = window.before(window.REACH)[::-1]
+    texts = [record.message for record in (*before, window.record, *window.after(window.REACH))]
+    for text, below in itertools.zip_longest(texts, texts[1:], fillvalue=""):
+        head = _LSPCI_ROW.search(text)
+        address = PciAddress.try_parse(head["bdf"]) if head else None
+        if address is not None and (address.function, address.slot) == (0, device.slot):
+            # A mail program may have put the revision on the next line; lspci leaves out a zero.
+            return "(rev ff)" not in (text if _LSPCI_ROW.search(below) else text + below)
+    return False
+
+
 def _read_rev_ff(match: re.Match[str], window: Window) -> Reading:
+    if _gpu_answers(PciAddress.try_parse(match["bdf"]), window):
+        return None
     events: list[Event] = [ConfigSpaceUnreadable(**window.base(match["bdf"]), how="all-ones")]
     if gpu := _LSPCI_GPU.search(window.text):
         named = _read_lspci_gpu(gpu, window)
@@ -50,7 +68,7 @@ def _read_rev_ff(match: re.Match[str], window: Window) -> Reading:
 
 def _read_header_type(match: re.Match[str], window: Window) -> Reading:
     device, head = _lspci_device(window)
-    if "(rev ff)" in head:
+    if "(rev ff)" in head or _gpu_answers(device, window):
         return None
     return ConfigSpaceUnreadable(**window.base(device), how="all-ones")
 
@@ -74,6 +92,8 @@ def _read_link_status(match: re.Match[str], window: Window) -> Reading:
     device, _ = _lspci_device(window)
     width = int(match["width"])
     if match["speed"] is None and width == 63:
+        if _gpu_answers(device, window):
+            return None
         return ConfigSpaceUnreadable(**window.base(device), how="all-ones")
     caps = [_LINK_CAP.search(record.message) for record in window.before(8)]
     cap = next((found for found in caps if found), None)
@@ -100,7 +120,12 @@ def _read_sysfs_link(match: re.Match[str], window: Window) -> Reading:
 
 
 def _read_runtime_status(match: re.Match[str], window: Window) -> Reading:
-    return DeviceChanged(**window.base(match["bdf"]), what="suspended")
+    # A relay, such as a CI's runner, puts its prefix before the answer as before the question.
+    below = [record.message.strip() for record in window.after(2)]
+    state = match["state"] or next(filter(None, below), "")
+    if state not in ("suspended", "active"):
+        return None
+    return DeviceChanged(**window.base(match["bdf"]), what=state)
 
 
 def _read_switched_off(match: re.Match[str], window: Window) -> Reading:
@@ -178,7 +203,10 @@ PATTERNS: tuple[Pattern, ...] = (
         regex=regex(rf"(?P<bdf>{BDF}) [A-Z0-9].{{4,200}}?\(rev ff\)"),
         read=_read_rev_ff,
         examples=("65:00.0 VGA compatible controller: NVIDIA Corporation Device 2684 (rev ff)",),
-        near=("firmware (rev ff)",),
+        near=(
+            "firmware (rev ff)",
+            "65:00.1 Audio device: NVIDIA Corporation Device 22ba (rev ff)\n65:00.0 VGA compatible controller: NVIDIA Corporation Device 2684 (rev a1)",
+        ),
         source="pciutils, lspci",
     ),
     Pattern(
@@ -236,10 +264,19 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern(
         id="sysfs-runtime-status",
         needles=("/power/runtime_status",),
-        regex=regex(rf"/(?P<bdf>{BDF})/power/runtime_status\s*[:= ]\s*suspended\b"),
+        regex=regex(
+            rf"/(?P<bdf>{BDF})/power/runtime_status(?:\s*[:= ]\s*(?P<state>suspended|active)\b|[ \t]*(?=\n|\Z))"
+        ),
         read=_read_runtime_status,
-        examples=("/sys/bus/pci/devices/0000:65:00.0/power/runtime_status:suspended",),
-        near=("/sys/bus/pci/devices/0000:65:00.0/power/runtime_status:active",),
+        examples=(
+            "/sys/bus/pci/devices/0000:65:00.0/power/runtime_status:suspended",
+            "$ cat /sys/bus/pci/devices/0000:65:00.0/power/runtime_status active",
+            "$ cat /sys/bus/pci/devices/0000:65:00.0/power/runtime_status\n\nsuspended",
+        ),
+        near=(
+            "/sys/bus/pci/devices/0000:65:00.0/power/runtime_status:unsupported",
+            "$ cat /sys/bus/pci/devices/0000:65:00.0/power/runtime_status\nunsupported",
+        ),
         source="Linux, Documentation/ABI/testing/sysfs-devices-power",
     ),
     Pattern(

@@ -26,6 +26,7 @@ _SLOT_WORDS = (
     ("power fault", "power-fault"),
     ("no device found", "no-device"),
     ("cannot train link", "no-device"),
+    ("powering off due to button press", "powering-off"),
     ("button", "attention-button"),
 )
 
@@ -187,6 +188,7 @@ PATTERNS: tuple[Pattern, ...] = (
             "pciehp 0000:00:1c.4:pcie004: slot(4): Link Down event",
             "pciehp 0000:00:1c.4:pcie004: Card not present on Slot(4)",
             "pcieport 0000:64:00.0: pciehp: Slot(4): Attention button pressed",
+            "pcieport 0000:64:00.0: pciehp: Slot(4): Powering off due to button press",
         ),
         near=(
             "pciehp: PCI Express Hot Plug Controller Driver version: 0.4",

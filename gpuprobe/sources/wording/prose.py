@@ -23,8 +23,8 @@ _OTHER_XIDS = regex(
 _HIGHEST_XID = 200
 
 _FILLER = (
-    r"(?:(?:an?|any|the|single|new|kernel|NVRM|gpu|card|driver|has|have|had|ever|is|was|such|"
-    r"lines? with|(?:sign|trace|hint|mention)s? of) )*"
+    r"[\"'\u2018\u201c`]?(?:(?:an?|any|the|single|new|kernel|NVRM|gpu|card|driver|has|have|had|ever|is|was|such|"
+    r"lines? with|(?:sign|trace|hint|mention)s? of) )*(?:xids?[ :#]*\d{1,3} ?[(:,-]+ ?(?:GPU (?:has )?)?)?"
 )
 
 _NOBODY_SAW = regex(
@@ -45,7 +45,7 @@ _SAW_AFTER_ALL = regex(
 """What goes on behind it where the fault was there at other times."""
 
 
-def _seen(match: re.Match[str]) -> bool:
+def is_seen(match: re.Match[str]) -> bool:
     """Whether the sentence says that the fault was there."""
     denied = _NOBODY_SAW.search(match.string, max(0, match.start() - 200), match.start())
     return denied is None or _SAW_AFTER_ALL.match(match.string, match.end()) is not None
@@ -53,7 +53,7 @@ def _seen(match: re.Match[str]) -> bool:
 
 def _read_xid(match: re.Match[str], window: Window) -> Reading:
     code = int(match["code"])
-    if not 0 < code <= _HIGHEST_XID or _OTHER_XIDS.search(window.text) or not _seen(match):
+    if not 0 < code <= _HIGHEST_XID or _OTHER_XIDS.search(window.text) or not is_seen(match):
         return None
     lost = code == 79 or _LOSS.search(window.text) is not None
     events = [ProseMentioned(topic="xid", xid=code, **window.base())]
@@ -64,7 +64,7 @@ def _read_xid(match: re.Match[str], window: Window) -> Reading:
 
 def _mention(topic: str) -> Callable[[re.Match[str], Window], Reading]:
     def read(match: re.Match[str], window: Window) -> Reading:
-        return ProseMentioned(topic=topic, **window.base()) if _seen(match) else None
+        return ProseMentioned(topic=topic, **window.base()) if is_seen(match) else None
 
     return read
 
@@ -87,7 +87,7 @@ _LOST_GPU = (
 _LOSS = regex(
     r"\b(?:f[ae]lls?|fallen|falling|drop(?:s|ped|ping)?|came|went|kicked|knocked) off (?:of )?the (?:(?:PCI|pci)(?:[ -]?(?:[eE]|[eE]xpress))? )?bus\b"
     rf"|\b(?:{'|'.join(_LOST_GPU)})s?\b(?! memory| time| utili[sz]ation| acceleration| performance)"
-    r"|\b(?:GPU|gpu|[Dd]evice) loss\b"
+    r"|\b(?:GPU|gpu|[Dd]evice) loss\b(?!\s*[:=]?\s*(?:nan|inf|-?\d))"
     r"|\bleft the (?:PCIe? )?bus\b"
     r"|\b(?:GPU|gpu|card) (?:has )?(?:disappear(?:s|ed)|vanish(?:es|ed)) from\b"
     r"|\bvom (?:PCIe?-)?Bus (?:ge)?fall|\btomb[ée]e? du bus\b|\bcay[óo] del bus\b|\bcaiu do barramento\b|\bcadut[oa] dal bus\b"
@@ -150,6 +150,7 @@ FAMILY = Family(
             ),
             near=(
                 "a passenger fell of the bus",
+                "step 10 GPU loss: 1.07, device loss nan",
                 "lost GPU memory to fragmentation",
                 "I lost connection to the server",
                 "someone told me about GPUs falling off the bus",

@@ -1,4 +1,4 @@
-"""What Slurm and Kubernetes say of a node: too few GPUs, or rebooted.
+"""What Slurm, Kubernetes and agents on its nodes say of a node: too few GPUs, failed or rebooted.
 
 Slurm counts device files: a GPU that is gone, a driver that is not loaded and a wrong gres.conf
 look the same to it. It knows of the reboots that it was asked for; Kubernetes does not.
@@ -16,6 +16,13 @@ from gpuprobe.sources.wording.base import Family, Pattern, Reading
 
 def _read_missing(match: re.Match[str], window: Window) -> Reading:
     return OtherFailed(**window.base(), what=match["said"], where="slurm")
+
+
+def _read_counted(match: re.Match[str], window: Window) -> Reading:
+    one, other = re.findall(r"\d+", match["said"])[:2]
+    if one == other:
+        return None
+    return OtherFailed(**window.base(), what=match["said"], where="kubernetes")
 
 
 def _read_rebooted(match: re.Match[str], window: Window) -> Reading:
@@ -49,6 +56,21 @@ FAMILY = Family(
             source="SchedMD/slurm, interfaces/gres.c",
         ),
         Pattern(
+            id="slurm-node-fail",
+            needles=("NODE_FAIL",),
+            regex=regex(
+                r"(?P<said>\bJobState=NODE_FAIL\b(?: Reason=\w+)?|\bRun time [\d:-]+, NODE_FAIL\b|\bNODE_FAIL +\d+:\d+(?!\d))"
+            ),
+            read=_read_missing,
+            examples=(
+                "   JobState=NODE_FAIL Reason=NodeDown Dependency=(null)",
+                "email msg to lee: Slurm Job_id=4417 Name=sft Failed, Run time 02:11:09, NODE_FAIL",
+                "4417.batch        batch      users         64  NODE_FAIL      0:0",
+            ),
+            near=("   JobState=RUNNING Reason=None", "requeue on NODE_FAIL is switched on"),
+            source="SchedMD/slurm, scontrol(1), sacct(1)",
+        ),
+        Pattern(
             id="kubelet-gpus-missing",
             needles=("requested number of devices unavailable for ",),
             regex=regex(
@@ -64,6 +86,31 @@ FAMILY = Family(
                 "requested number of devices unavailable for smarter-devices/fuse. Requested: 1, Available: 0",
             ),
             source="kubernetes, pkg/kubelet/cm/devicemanager",
+        ),
+        Pattern(
+            id="gpu-count-mismatch",
+            needles=(
+                "nvidia device files were detected",
+                "GPUs for this instance type but",
+                "gpu count mismatch (",
+                "check_gpu_count: ",
+            ),
+            regex=regex(
+                r"(?P<said>DCGM detected \d+ GPUs but \d+ nvidia device files were detected|expected \d+ GPUs for this instance type but only \d+ were detected"
+                r"|nvidia gpu count mismatch \(lspci \d+, expected \d+\)|check_gpu_count: .{0,20}?[Ee]xpected \d+ (?:GPUs )?(?:and|but) found \d+)"
+            ),
+            read=_read_counted,
+            examples=(
+                "NvidiaDeviceCountMismatch   node/i-0a1b   DCGM detected 7 GPUs but 8 nvidia device files were detected at /dev",
+                "expected 4 GPUs for this instance type but only 3 were detected",
+                "nvidia gpu count mismatch (lspci 7, expected 8)",
+                "ERROR:  nhc:  Health check failed:  check_gpu_count: Expected 8 and found 7",
+            ),
+            near=(
+                "Health check passed:  check_gpu_count: Expected 8 and found 8",
+                "checking nvidia gpu counts",
+            ),
+            source="aws/eks-node-monitoring-agent, dcgm_devices.go; leptonai/gpud, gpu-counts; Azure/azurehpc-health-checks",
         ),
         Pattern(
             id="node-rebooted",

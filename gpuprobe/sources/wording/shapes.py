@@ -17,6 +17,9 @@ SLOT = r"(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[01][0-9a-fA-F](?:\.[0-7])?"
 UUID = r"(?:GPU|MIG)-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 """NVIDIA's UUID of a GPU or of a MIG slice."""
 
+HIDDEN = r"(?:<[^<>\n]{1,20}>|\[[A-Za-z_ -]{2,20}\]|\.{3}|…|\*{2,}|(?i:redacted|removed|hidden))"
+"""What people write in the place of an address that they take out."""
+
 DEVICE = rf"(?:\b(?P<drv>[A-Za-z][\w.-]{{0,30}}) )?(?P<bdf>{BDF}): "
 """How `dev_err` and `pci_err` start a message: bound driver (`pci` when none), address."""
 

@@ -195,11 +195,11 @@ def _read_row(match: re.Match[str], window: Window) -> Iterator[Event]:
     if header is None and (text.count(",") < 2 or not named):
         return  # a list in a sentence or in some other program's line
     row = _parse(text, header)
-    if not row.values:
-        return
     base = _base(window, row, row.address)
     if row.address and (row.name or row.uuid or row.index is not None):
         yield DeviceIdentified(name=row.name, uuid=row.uuid, index=row.index, is_gpu=True, **base)
+    if not row.values:
+        return
     yield _sampled(row, base)
     if slow := _slow_link(row, base):
         yield slow
@@ -349,15 +349,16 @@ FAMILY = Family(
         ),
         Pattern(
             id="smi-csv-row",
-            needles=(", 00000000:", " W, ", ", 0x0000000000000", " %, ", " MHz, "),
+            needles=(", 000000", " W, ", ", 0x0000000000000", " %, ", " MHz, "),
             regex=regex(
-                r"(?:, 00000000:[0-9A-Fa-f]{2}:|\d W, |, 0x0000000000000[0-9A-Fa-f]{3}|\d %, |\d MHz, ).*\Z"
+                r"(?:, 000000[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}:|\d W, |, 0x0000000000000[0-9A-Fa-f]{3}|\d %, |\d MHz, ).*\Z"
             ),
             read=_read_row,
             examples=(
                 "2026/05/11 09:12:43.690, 00000000:41:00.0, 0x0000000000000080, 402.15 W, 71",
                 "timestamp, pci.bus_id, power.draw [W], temperature.gpu\n2026/05/11 09:12:43.690, 00000000:41:00.0, 402.15 W, 71",
                 "index, power.draw, temperature.gpu\n0, 88.10 W, 52",
+                "index, uuid, pci.bus_id\n1, GPU-0d1e2f30-4152-6374-8596-a7b8c9daebfc, 00000008:41:00.0",
             ),
             near=("The card draws 300 W, which is a lot.", "rsp 0xffff, 0x0000000000000080"),
             source="nvidia-smi --query-gpu",

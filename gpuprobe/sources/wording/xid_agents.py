@@ -236,6 +236,24 @@ PATTERNS: tuple[Pattern, ...] = (
         source="NVIDIA/dcgm-exporter",
     ),
     Pattern(
+        id="xid-dcgm-alert",
+        needles=("DCGM_FI_DEV_XID_ERRORS",),
+        regex=regex(
+            r"DCGM_FI_DEV_XID_ERRORS(?:'s)?(?: value)?(?: is| ?=|:) ?(?P<code>[1-9]\d{0,2})(?![\d.]*\d| or\b)"
+        ),
+        read=_told_by("dcgm"),
+        examples=(
+            "description = DCGM_FI_DEV_XID_ERRORS is 79 on GPU 3 of rack4-n2",
+            "Value: DCGM_FI_DEV_XID_ERRORS=48",
+        ),
+        near=(
+            "DCGM_FI_DEV_XID_ERRORS is 0 on GPU 3",
+            "DCGM_FI_DEV_XID_ERRORS == 79",
+            "DCGM_FI_DEV_XID_ERRORS, gauge, Value of the last XID error encountered.",
+        ),
+        source="annotations of alerts on DCGM's metrics",
+    ),
+    Pattern(
         id="xid-dcgm",
         needles=("Detected XID", "Detected Xid", "Detected a XID", "Detected an XID", "XID error "),
         regex=regex(

@@ -123,6 +123,8 @@ def test_cut_pretty_entry_comes_back_as_lines():
     ("kubectl", "vllm-1  | hi"),
     ("engine", "INFO 06-11 11:46:39 [core.py:517] hi"),
     ("json-lines", '{"ts":"2026-08-11T05:02:36Z","level":"info","msg":"hi"}'),
+    ("csv", '"2026-08-11T05:02:36.000Z","ox","kernel","usb 1-1: reset"'),
+    ("csv", "1786424556120,usb 1-1: reset"),
     ("windows-event", "Log Name:      System\nSource:        nvlddmkm"),
     ("macos-log", "2020-09-24 12:27:20.581505-0400 0xd11a     Fault       0x0                  0      0    kernel: (IO) hi"),
     ("nvidia-smi", "| NVIDIA-SMI 580.95.05              Driver Version: 580.95.05      CUDA Version: 13.0     |"),

@@ -63,6 +63,10 @@ KERNEL = [
     ("- [  98.037735] ", "dmesg", None, None, ["[  98.037735]"], True, True),
     ("* Sep  2 07:44:58 ox kernel: ", "journal-short", "ox", "kernel", ["Sep  2 07:44:58"], True, True),
     ("| [  98.037735] ", "dmesg", None, None, ["[  98.037735]"], True, True),
+    ("  1042\t[  98.037735] ", "dmesg", None, None, ["[  98.037735]"], True, True),
+    ("[11:05:07] [  98.037735] ", "dmesg", None, None, ["[  98.037735]"], True, True),
+    ("11:05:07 Sep  2 07:44:58 ox kernel: ", "journal-short", "ox", "kernel", ["Sep  2 07:44:58"], True, True),
+    ("2026-09-02T07:44:58.5Z\t[  98.037735] ", "dmesg", None, None, ["2026-09-02T07:44:58.5Z", "[  98.037735]"], True, False),
     ("1042:[  98.037735] ", "dmesg", None, None, ["[  98.037735]"], True, True),
     ("1042:Sep  2 07:44:58 ox kernel: ", "journal-short", "ox", "kernel", ["Sep  2 07:44:58"], True, True),
     ("1042:2026-09-02T07:44:58+0200 ox kernel: ", "journal-short-iso", "ox", "kernel", ["2026-09-02T07:44:58+0200"], True, True),
@@ -345,6 +349,24 @@ def test_html_around_a_message_goes_and_program_text_stays():
     assert (record.message, record.kernel) == (M, True)
 
 
+def test_paragraphs_of_a_page_are_lines_of_their_own():
+    """Where a page puts a log behind a sentence in one line, the log's first line begins anew."""
+    page = "<p>It dies:</p><pre><code>" + f"Sep  2 07:44:58 ox kernel: {M}<br>".replace(
+        "<unknown>", "x"
+    )
+    first, second = peel(4, page + "</code></pre>")
+
+    assert (first.message, first.line) == ("It dies:", 4)
+    assert (second.message, second.kernel, second.line) == (M.replace("<unknown>", "x"), True, 4)
+
+
+def test_the_words_of_a_row_stay_together():
+    """A cell is no line: a table of codes stays one."""
+    (record,) = peel(4, "<tr><td>79</td><td>GPU has fallen off the bus</td></tr>")
+
+    assert record.message == "79GPU has fallen off the bus"
+
+
 def test_messages_glued_together_are_cut_apart():
     """A kernel stamp inside a message starts another record of the same line."""
     line = "[2026-09-02 07:44:58.214] [55120.118379] NVRM: GPU has fal[55120.118390] snd_hda_intel 0000:2b:00.1: reset"
@@ -508,6 +530,13 @@ def test_text_is_never_lost(prefixes, tail):
 def test_any_json_is_survived(value):
     """No JSON value, whatever its fields hold, raises."""
     assert peel(1, json.dumps(value))
+
+
+def test_an_indented_pair_behind_a_runners_time_is_no_host_and_identifier():
+    """A step that prints a description keeps its columns; syslog has one blank there."""
+    (record,) = peel(1, "2026-01-18T02:51:33.1000000Z       Exit Code:    137")
+
+    assert (record.host, record.message.strip()) == (None, "Exit Code:    137")
 
 
 def test_an_open_bracket_is_no_identifier():

@@ -326,3 +326,16 @@ def test_dmon_rows_are_samples() -> None:
         (210, 66, 98),
         (212, 67, 99),
     ]
+
+
+def test_a_lost_gpu_in_the_table_is_that_of_the_row_above() -> None:
+    """The row of readings says so where a healthy one has its memory."""
+    table = (
+        "|   1  NVIDIA GeForce RTX 3090        Off |   00000000:42:00.0 Off |                  N/A |\n"
+        "|ERR!  ERR!  ERR!             ERR! / ERR! |      GPU is lost       |     ERR!        ERR! |\n"
+    )
+    (lost,) = [
+        event for event in read_lines(NVIDIA_SMI, table) if isinstance(event, GpuLostReported)
+    ]
+
+    assert str(lost.device) == "0000:42:00.0"
