@@ -23,7 +23,7 @@ from benchmarks.live_effect import LOADS, PAIRS, Effect, effect
 from benchmarks.live_program import START_UP_S, Program, told_stamps
 from benchmarks.process_tree import cpu_s, pss_mib
 from benchmarks.table import circumstances
-from gpuprobe.live.nvml_calls import CALLS, Group
+from gpuprobe.live.nvml.calls import CALLS, Group
 from gpuprobe.pace import CALM_S, RARE_S, SELDOM_S, SLOW_S, USERS_S
 
 MEMORY_EVERY_S = 5.0
@@ -154,7 +154,7 @@ def parts() -> Iterator[Part]:
         yield Part(f"pynvml-{rate}", bare, told_stamps, f"the same calls at {rate} Hz, bare")
         yield _worker("record", rate, f"gpuprobe record --rate {rate} FILE")
         yield _worker("session", rate, f"gpuprobe.live.session.Session at {rate} Hz")
-        yield _worker("probe", rate, f"gpuprobe.live.nvml.NvmlProbe at {rate} Hz")
+        yield _worker("probe", rate, f"gpuprobe.live.nvml.probe.NvmlProbe at {rate} Hz")
     for milliseconds in (100, 10):
         arguments = (f"--query-gpu={SMI_FIELDS}", "--format=csv,noheader", "-lms")
         command = ("nvidia-smi", *arguments, str(milliseconds))

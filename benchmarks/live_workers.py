@@ -19,7 +19,7 @@ from types import FrameType
 from unittest import mock
 
 from gpuprobe.events import Event, SamplesTaken
-from gpuprobe.live.nvml_rows import times_s
+from gpuprobe.live.nvml.rows import times_s
 
 Stamps = dict[str, list[float]]
 
@@ -90,7 +90,7 @@ def session(rate_hz: float, stamps: Stamps) -> None:
 
 def probe(rate_hz: float, stamps: Stamps) -> None:
     """The NVML source alone."""
-    from gpuprobe.live.nvml import NvmlProbe
+    from gpuprobe.live.nvml.probe import NvmlProbe
 
     over = _over()
     found = NvmlProbe(rate_hz=rate_hz)

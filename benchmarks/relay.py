@@ -58,7 +58,7 @@ while data := os.read(told["frames"], 1 << 18): pass
 
 _FULL = """
 import sys, time
-from gpuprobe.live.engine_process import EngineSource, Link
+from gpuprobe.live.engine.process import EngineSource, Link
 source = EngineSource(Link.from_argument(sys.argv[1]), 0)
 source.start()
 while source.exit is None:
@@ -70,7 +70,7 @@ source.link.finish()
 
 def front(engine: Sequence[str], probe: str = "reads") -> list[str]:
     """The command line of a front for `engine`."""
-    script = str(ROOT / "gpuprobe" / "live" / "front_main.py")
+    script = str(ROOT / "gpuprobe" / "live" / "engine" / "front_main.py")
     by = (
         [sys.executable, "-c", _FULL]
         if probe == "full"

@@ -19,7 +19,7 @@ from pathlib import Path
 from benchmarks.process_tree import cpu_s, pss_mib
 from gpuprobe.events import GpuSampled, taken_apart
 from gpuprobe.identity import PciAddress
-from gpuprobe.live.nvml import NvmlProbe
+from gpuprobe.live.nvml.probe import NvmlProbe
 from gpuprobe.testing.nvml import FakeNvml
 
 SECONDS = 10.0

@@ -39,7 +39,7 @@ FREE_FACTOR = 3
 
 SEARCH = """
 import sys
-from gpuprobe.sources.needles import HyperscanMatcher
+from gpuprobe.sources.scanning.needles import HyperscanMatcher
 matcher = HyperscanMatcher()
 with open(sys.argv[1], "rb", buffering=0) as stream:
     while block := stream.read(1 << 20):
@@ -88,7 +88,7 @@ def _has_room(folder: Path, size_mib: int) -> bool:
 
 
 def _needles() -> tuple[str, ...]:
-    from gpuprobe.sources.needles import NEEDLES
+    from gpuprobe.sources.scanning.needles import NEEDLES
 
     return NEEDLES
 

@@ -15,7 +15,7 @@ from gpuprobe.catalog.advice import Step, folklore_entries, steps, tag_meanings
 from gpuprobe.catalog.causes import cause_rules, cause_texts
 from gpuprobe.diagnosis import Kind
 from gpuprobe.explanations import rule_page
-from gpuprobe.live import nvml_calls as nvml
+from gpuprobe.live.nvml import calls as nvml
 
 if TYPE_CHECKING:
     from gpuprobe.report.gathering import Gathered

@@ -18,8 +18,9 @@ PARTS: Final[dict[str, tuple[str, ...]]] = {
     "wording": _of("sources/wording", "*"),
     "files, archives, lines": _of(
         "sources",
-        "archives familiar ingest input_kind inputs line_reader line_shapes lines lines_around "
-        "magic needles output raw_input record regions repeats scan setting unpack",
+        "files/archives files/inputs files/magic files/raw_input files/unpack ingest input_kind "
+        "line_reader line_shapes lines lines_around output record scanning/familiar "
+        "scanning/needles scanning/regions scanning/repeats scanning/scan setting",
     ),
     "recordings": _of(
         "recording", "codec doubt evidence faults frames opening reader tables unseen"
@@ -32,7 +33,8 @@ PARTS: Final[dict[str, tuple[str, ...]]] = {
     "reports read again": _of("report", "saved"),
     "the redactor": _of("reporters", "identifying known_names redact secret_shapes spelled"),
     "messages between processes": _of(
-        "live", "driver_samples nvml_known nvml_messages nvml_rows relay_frames wire"
+        "live",
+        "engine/relay_frames nvml/driver_samples nvml/known nvml/messages nvml/rows nvml/wire",
     ),
 }
 """A part to its modules, below `gpuprobe/`."""

@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from gpuprobe.live import wire
-from gpuprobe.live.nvml_calls import Group
-from gpuprobe.live.nvml_rows import FAST_NAMES
-from gpuprobe.live.relay_frames import ASKED, CLOSED, ENDED, OUTPUT, REAPED, STARTED, header
+from gpuprobe.live.engine.relay_frames import ASKED, CLOSED, ENDED, OUTPUT, REAPED, STARTED, header
+from gpuprobe.live.nvml import wire
+from gpuprobe.live.nvml.calls import Group
+from gpuprobe.live.nvml.rows import FAST_NAMES
 
 _TIMES = {"m": 5_000_000_000, "w": 1_796_000_000_000_000_000}
 

@@ -25,15 +25,15 @@ from gpuprobe.api import diagnose
 from gpuprobe.errors import GpuprobeError
 from gpuprobe.events import Event, taken_apart
 from gpuprobe.jitcache.kinds import KINDS
-from gpuprobe.live import wire
-from gpuprobe.live.nvml_messages import Translator
-from gpuprobe.live.relay_frames import (
+from gpuprobe.live.engine.relay_frames import (
     HEADER_BYTES,
     PACKET_BYTES,
     FrameReader,
     packet_pipe,
     receive,
 )
+from gpuprobe.live.nvml import wire
+from gpuprobe.live.nvml.messages import Translator
 from gpuprobe.recording import codec, schema
 from gpuprobe.recording.reader import Recording
 from gpuprobe.reporters.json import JsonReporter
@@ -42,8 +42,9 @@ from gpuprobe.reporters.plain import printable
 from gpuprobe.reporters.redact import Redactor
 from gpuprobe.reporters.terminal import TerminalReporter
 from gpuprobe.sources import lines as lines_module
-from gpuprobe.sources import needles, regions
-from gpuprobe.sources import scan as scan_module
+from gpuprobe.sources.files.inputs import open_inputs
+from gpuprobe.sources.files.raw_input import RawInput
+from gpuprobe.sources.files.unpack import Notes
 from gpuprobe.sources.framing import (
     FORMATS,
     blocks,
@@ -61,12 +62,11 @@ from gpuprobe.sources.framing import (
     windows,
 )
 from gpuprobe.sources.ingest import Ingest, Reading
-from gpuprobe.sources.inputs import open_inputs
 from gpuprobe.sources.lines import strip_controls
 from gpuprobe.sources.output import OutputReader
-from gpuprobe.sources.raw_input import RawInput
 from gpuprobe.sources.record import Window
-from gpuprobe.sources.unpack import Notes
+from gpuprobe.sources.scanning import needles, regions
+from gpuprobe.sources.scanning import scan as scan_module
 from gpuprobe.sources.wording import FAMILIES, Family
 
 Target = Callable[[bytes], None]

@@ -6,10 +6,13 @@ the standard library alone.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+# Loading `typing` for it takes longer than Python itself takes to start: a Ctrl-C in that time is
+# a traceback, as nothing of the command line could guard it.
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from gpuprobe.api import check, diagnose, diagnose_text, history, load, timelines
     from gpuprobe.diagnosis import Certainty, Diagnosis, Evidence, Kind, Role, Verdict
     from gpuprobe.errors import DeviceLostError, GpuprobeError
@@ -73,6 +76,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,8 +13,8 @@ from gpuprobe.diagnosis import Diagnosis, Input, Kind, NotChecked
 from gpuprobe.errors import InputUnreadableError
 from gpuprobe.joining import OWN, join_readings, read
 from gpuprobe.options import Options, Progress
+from gpuprobe.sources.files.inputs import open_inputs
 from gpuprobe.sources.ingest import Reading
-from gpuprobe.sources.inputs import open_inputs
 from gpuprobe.timeline import Timeline
 from gpuprobe.verdict import diagnose as judge
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gpuprobe.checks.scene import Requirements
     from gpuprobe.identity import PciAddress
     from gpuprobe.recording.reader import Recording
-    from gpuprobe.sources.raw_input import Input as RawOrRecording
+    from gpuprobe.sources.files.raw_input import Input as RawOrRecording
 
 _AGAIN: Final = "give it again when it can be read"
 
@@ -59,7 +59,7 @@ def diagnose(
     given = open_inputs(names, stdin=stdin) if names else ()
     here: Iterable[RawOrRecording] = ()
     if options.with_machine or not paths:
-        from gpuprobe.sources import machine  # saved logs need nothing of it
+        from gpuprobe.sources.files import machine  # saved logs need nothing of it
 
         here = machine.kernel_inputs()
     readings, unreadable = read(chain(given, here), options, progress=progress)

@@ -17,8 +17,8 @@ from gpuprobe.boots import read_timeline
 from gpuprobe.checks.report import exit_code
 from gpuprobe.diagnosis import Certainty, Kind
 from gpuprobe.reading import Known, Reading, Reason, Unavailable
-from gpuprobe.sources import machine
-from gpuprobe.sources.machine import JournalBoot
+from gpuprobe.sources.files import machine
+from gpuprobe.sources.files.machine import JournalBoot
 from gpuprobe.timeline import Timeline
 
 __all__ = ["BootRow", "End", "History", "make_rows", "read_history"]

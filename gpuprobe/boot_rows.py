@@ -20,7 +20,7 @@ from gpuprobe.events import (
     XidReported,
 )
 from gpuprobe.selection import in_boot
-from gpuprobe.sources.machine import JournalBoot
+from gpuprobe.sources.files.machine import JournalBoot
 from gpuprobe.timeline import Timeline
 from gpuprobe.verdict import diagnose
 

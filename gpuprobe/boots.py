@@ -9,9 +9,9 @@ from gpuprobe.events import BootStarted
 from gpuprobe.joining import join_readings, read
 from gpuprobe.options import Options
 from gpuprobe.reading import Known, Reading, Reason, Unavailable
-from gpuprobe.sources import machine
+from gpuprobe.sources.files import machine
+from gpuprobe.sources.files.raw_input import RawInput, UnreadableInput
 from gpuprobe.sources.kmsg import KMSG
-from gpuprobe.sources.raw_input import RawInput, UnreadableInput
 from gpuprobe.timeline import Timeline
 from gpuprobe.verdict import diagnose
 

@@ -175,7 +175,7 @@ def _examine(exception: BaseException, device: PciAddress | str | int | None) ->
         return None
     from gpuprobe.inside import driver, judge
     from gpuprobe.inside.whose import gpus_of_this_process
-    from gpuprobe.sources.pci_tree import NVIDIA, device_path, look, read_hex
+    from gpuprobe.sources.pci.tree import NVIDIA, device_path, look, read_hex
 
     before = presence.AT_IMPORT
     meant = presence.gpus_meant(device, before)

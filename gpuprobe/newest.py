@@ -13,9 +13,9 @@ from gpuprobe.joining import join_readings, read
 from gpuprobe.options import Options
 from gpuprobe.recording import own
 from gpuprobe.selection import in_boot
-from gpuprobe.sources import machine
+from gpuprobe.sources.files import machine
+from gpuprobe.sources.files.raw_input import RecordingInput
 from gpuprobe.sources.ingest import Reading
-from gpuprobe.sources.raw_input import RecordingInput
 from gpuprobe.timeline import Timeline
 from gpuprobe.verdict import diagnose as judge
 

@@ -1,7 +1,7 @@
 """Seconds between two readings of a value, where gpuprobe samples a GPU itself.
 
 What is not named here is read at the sampling rate. Which calls a group holds, and what each
-costs, is in `live.nvml_calls`.
+costs, is in `live.nvml.calls`.
 """
 
 from __future__ import annotations

@@ -17,10 +17,10 @@ from gpuprobe.api import timelines
 from gpuprobe.boot_history import BootRow, End, History, make_rows, read_history
 from gpuprobe.reading import Known, Reason, Unavailable
 from gpuprobe.reporters.history import HistoryJsonReporter, HistoryTextReporter, spell_length
-from gpuprobe.sources import machine
-from gpuprobe.sources.machine import JournalBoot, parse_boots
-from gpuprobe.sources.raw_input import RawInput, UnreadableInput
-from gpuprobe.sources.unpack import Notes
+from gpuprobe.sources.files import machine
+from gpuprobe.sources.files.machine import JournalBoot, parse_boots
+from gpuprobe.sources.files.raw_input import RawInput, UnreadableInput
+from gpuprobe.sources.files.unpack import Notes
 from gpuprobe.timeline import Timeline
 
 FIRST, SECOND, THIRD = (digit * 32 for digit in "abc")

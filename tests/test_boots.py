@@ -15,9 +15,9 @@ from gpuprobe.boot_history import End, read_history
 from gpuprobe.boots import read_boot
 from gpuprobe.events import ShutdownStarted
 from gpuprobe.reading import Known, Reason, Unavailable
-from gpuprobe.sources import machine
-from gpuprobe.sources.raw_input import RawInput, UnreadableInput
-from gpuprobe.sources.unpack import Notes
+from gpuprobe.sources.files import machine
+from gpuprobe.sources.files.raw_input import RawInput, UnreadableInput
+from gpuprobe.sources.files.unpack import Notes
 
 BOOT = "a" * 32
 LOSS = "NVRM: Xid (PCI:0000:65:00): 79, pid=2201, name=engine, GPU has fallen off the bus."

@@ -24,7 +24,7 @@ from gpuprobe.inside import driver
 from gpuprobe.live import presence
 from gpuprobe.live.presence import take_inventory
 from gpuprobe.reading import Known
-from gpuprobe.sources import pci_tree
+from gpuprobe.sources.pci import tree as pci_tree
 from gpuprobe.testing.nvml import FakeNvml, why_unavailable
 from gpuprobe.testing.sysfs import FakeSysfs
 

@@ -72,6 +72,17 @@ FORBIDDEN = {
 }
 """Part of the package to the parts it may not import."""
 
+INSIDE = {
+    "live/nvml": {"live.engine", "live.session", "live.sources", "live.window"},
+    "live/engine": {"live.nvml"},
+    "sources/files": {"sources.framing", "sources.wording", "sources.scanning", "sources.ingest"},
+    "sources/framing": {"sources.wording", "sources.scanning", "sources.ingest", "sources.files"},
+    "sources/wording": {"sources.scanning", "sources.ingest", "sources.files"},
+    "sources/pci": {"sources.files", "sources.framing", "sources.wording", "sources.following"},
+    "sources/scanning": {"sources.ingest", "sources.following", "sources.pci"},
+}
+"""A folder within a part to what it may not import of that part."""
+
 EXCEPTIONS = {"gpuprobe.diagnosis.Input"}
 """How an input was read is known to the source alone, and shown as it is."""
 
@@ -79,9 +90,9 @@ ALLOWED_HEAVY = {
     "click": "cli/",
     "rich": ("cli/", "reporters/terminal.py", "reporters/live.py"),
     "hyperscan": "sources/",
-    "numpy": ("sources/line_layouts.py", "sources/lines.py", "recording/", "report/"),
+    "numpy": ("sources/scanning/line_layouts.py", "sources/lines.py", "recording/", "report/"),
     "pandas": ("recording/", "report/", "timeline.py"),
-    "pyudev": "sources/udev.py",
+    "pyudev": "sources/pci/udev.py",
     "pynvml": "live/nvml_child.py",
     "prometheus_client": "live/metrics.py",
     "altair": "report/",
@@ -131,6 +142,20 @@ def test_imports_go_one_way() -> None:
     assert not wrong
 
 
+def test_folders_within_a_part_have_their_direction_too() -> None:
+    """What NVML says is independent of the engine, framing of wording."""
+    wrong = {
+        (str(path.relative_to(ROOT)), name)
+        for folder, behind in INSIDE.items()
+        for path in sorted((ROOT / folder).glob("*.py"))
+        for name in imports(path)
+        if any(name.startswith(f"gpuprobe.{other}.") for other in behind)
+    }
+
+    assert all((ROOT / folder).is_dir() for folder in INSIDE)
+    assert not wrong
+
+
 def test_heavy_libraries_stay_where_they_are_used() -> None:
     """A post-mortem needs no driver library, and only the command line needs click."""
     wrong = {
@@ -175,7 +200,13 @@ def test_each_library_that_is_imported_is_declared() -> None:
         (
             "from gpuprobe.api import diagnose_text; diagnose_text('NVRM: Xid (PCI:0000:65:00): 8')",
             {"backports.zstd", "bz2", "lzma", "tarfile", "html", "json", "statistics", "shutil"}
-            | {"hyperscan", "multiprocessing", "subprocess", "sqlite3", "gpuprobe.sources.machine"}
+            | {
+                "hyperscan",
+                "multiprocessing",
+                "subprocess",
+                "sqlite3",
+                "gpuprobe.sources.files.machine",
+            }
             | {"gpuprobe.verdict.scorecard", "gpuprobe.catalog.causes"},
         ),
     ],

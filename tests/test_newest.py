@@ -20,7 +20,7 @@ from gpuprobe.events import Event, GpuLostReported, Origin, XidReported
 from gpuprobe.options import Options
 from gpuprobe.recording.own import Head, around, heads, newest_fault
 from gpuprobe.recording.writer import Recorder
-from gpuprobe.sources import machine
+from gpuprobe.sources.files import machine
 from tests.live_events import GPU, OTHER, steady
 
 BOOT, EARLIER = "0123456789abcdef" * 2, "fedcba9876543210" * 2

@@ -9,7 +9,7 @@ from pathlib import Path
 from gpuprobe.checks.scene import NOT_ASKED, Function, GpuOnBus, Link
 from gpuprobe.identity import PciAddress
 from gpuprobe.reading import Known, Reading, Reason, Unavailable, value_or_none
-from gpuprobe.sources.pci_readings import (
+from gpuprobe.sources.pci.readings import (
     AER_DEVICE,
     AER_ROOT,
     read_aer,
@@ -18,7 +18,7 @@ from gpuprobe.sources.pci_readings import (
     read_link,
     read_power,
 )
-from gpuprobe.sources.pci_tree import Presence, gpus, look, path_to_root, read_config
+from gpuprobe.sources.pci.tree import Presence, gpus, look, path_to_root, read_config
 
 PCIE_CAPABILITY = 0x10
 CONFIG_BYTES = 256

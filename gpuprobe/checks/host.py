@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gpuprobe.checks.scene import HostFacts
 from gpuprobe.reading import Known, Reading, Reason, Unavailable
-from gpuprobe.sources.pci_tree import read_text
+from gpuprobe.sources.pci.tree import read_text
 
 GPU_SENSORS = frozenset({"amdgpu", "nouveau", "i915", "xe", "radeon"})
 """Sensor chips that belong to a GPU, not to the board or its supply."""

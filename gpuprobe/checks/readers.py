@@ -72,7 +72,7 @@ def _kernel_log(root: Path) -> Reading[str]:
 
 
 def _udev(root: Path) -> Reading[str]:
-    from gpuprobe.sources.udev import UdevSource
+    from gpuprobe.sources.pci.udev import UdevSource
 
     return UdevSource().available()
 
@@ -80,7 +80,7 @@ def _udev(root: Path) -> Reading[str]:
 def _nvml(
     root: Path, env: Mapping[str, str] | None, gpus: Sequence[GpuOnBus], deadline_s: float
 ) -> Reading[NvmlValues]:
-    from gpuprobe.live.nvml import read_snapshot
+    from gpuprobe.live.nvml.snapshot import read_snapshot
 
     own = [gpu for gpu in gpus if gpu.vendor_id == NVIDIA]
     if gpus and not own:
@@ -102,7 +102,7 @@ def _load(
     if not nvml:
         time.sleep(seconds)
         return Unavailable(Reason.NOT_THERE, "without NVML nothing tells whether a load runs")
-    from gpuprobe.live.nvml import NvmlProbe
+    from gpuprobe.live.nvml.probe import NvmlProbe
 
     probe = NvmlProbe(rate_hz=SAMPLE_HZ, root=root, env=env)
     begin = time.monotonic()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gpuprobe.checks.scene import DriverFacts
 from gpuprobe.reading import Known, Reading, Reason, Unavailable
-from gpuprobe.sources.pci_tree import read_text
+from gpuprobe.sources.pci.tree import read_text
 
 LIBRARY = "libnvidia-ml.so.1"
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from gpuprobe.live.metrics import Endpoint, Metrics
     from gpuprobe.live.session import Session, Update
     from gpuprobe.recording.writer import Recorder
-    from gpuprobe.sources.following import Follower
+    from gpuprobe.sources.following.base import Follower
 
 FIRST_ORDER = 10
 """Number of the first followed program, behind the sources of the machine."""
@@ -254,10 +254,10 @@ def _followers(
 ) -> list[Follower]:
     from gpuprobe.errors import UsageError
     from gpuprobe.reading import Unavailable
-    from gpuprobe.sources.follow_container import ContainerFollower
-    from gpuprobe.sources.follow_file import FileFollower
-    from gpuprobe.sources.follow_pid import PidFollower
-    from gpuprobe.sources.follow_unit import UnitFollower
+    from gpuprobe.sources.following.container import ContainerFollower
+    from gpuprobe.sources.following.file import FileFollower
+    from gpuprobe.sources.following.pid import PidFollower
+    from gpuprobe.sources.following.unit import UnitFollower
 
     found: list[Follower] = [
         *(UnitFollower(unit, wake=wake) for unit in units),

@@ -170,7 +170,7 @@ def command(
         click.echo(f"gpuprobe: {absent}", err=True)
     try:
         from gpuprobe.cli.run_settings import Settings
-        from gpuprobe.live.front import become
+        from gpuprobe.live.engine.front import become
 
         settings = Settings(
             argv=argv,

@@ -6,12 +6,12 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from gpuprobe.cli.run_words import Words
-from gpuprobe.live.engine_deaths import EngineDeaths
-from gpuprobe.live.engine_notes import EngineNotes
+from gpuprobe.live.engine.deaths import EngineDeaths
+from gpuprobe.live.engine.notes import EngineNotes
 
 if TYPE_CHECKING:
     from gpuprobe.jitcache.report import CacheFinding
-    from gpuprobe.live.cache_check import Looked
+    from gpuprobe.live.engine.cache_check import Looked
 
 JOIN_S: Final = 6.0
 """How long a look is waited for after the engine's end; it gives itself less."""
@@ -72,7 +72,7 @@ class CacheCare:
         self._thread.start()
 
     def _work(self) -> None:
-        from gpuprobe.live.cache_check import look
+        from gpuprobe.live.engine.cache_check import look
 
         self._looked = look()
         self._wake.set()
@@ -100,7 +100,7 @@ class CacheCare:
 
     def mend(self) -> None:
         """Move aside what was found, where that is wanted, and say so."""
-        from gpuprobe.live.cache_check import move_aside
+        from gpuprobe.live.engine.cache_check import move_aside
 
         wanted, self._wanted = self._wanted, []
         if not self._repair or not wanted:

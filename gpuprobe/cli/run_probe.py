@@ -21,16 +21,16 @@ from gpuprobe.cli.run_settings import Settings
 from gpuprobe.cli.run_words import IN_FULL, Words
 from gpuprobe.diagnosis import Verdict
 from gpuprobe.identity import PciAddress
-from gpuprobe.live.container_client import Container, ContainerSearch, container_client
 from gpuprobe.live.doorbell import ANSWER_S, Doorbell
-from gpuprobe.live.engine_deaths import EngineDeaths
-from gpuprobe.live.engine_gpus import EngineGpus
-from gpuprobe.live.engine_notes import EngineNotes
-from gpuprobe.live.engine_process import EngineSource, Link, descendants
-from gpuprobe.live.engine_watch import EngineWatch, Told
+from gpuprobe.live.engine.container_client import Container, ContainerSearch, container_client
+from gpuprobe.live.engine.deaths import EngineDeaths
+from gpuprobe.live.engine.gpus import EngineGpus
+from gpuprobe.live.engine.loss_command import LossCommand
+from gpuprobe.live.engine.notes import EngineNotes
+from gpuprobe.live.engine.policy import Decision
+from gpuprobe.live.engine.process import EngineSource, Link, descendants
+from gpuprobe.live.engine.watch import EngineWatch, Told
 from gpuprobe.live.held import Held, held_in_kernel
-from gpuprobe.live.loss_command import LossCommand
-from gpuprobe.live.policy import Decision
 from gpuprobe.live.session import Session, Update
 from gpuprobe.live.sources import live_sources
 from gpuprobe.recording.due import BATCH_S

@@ -15,10 +15,8 @@ from gpuprobe.cli.run_caches import CacheCare
 from gpuprobe.cli.run_settings import Settings
 from gpuprobe.diagnosis import Diagnosis, Kind
 from gpuprobe.events import Event, is_evidence
-from gpuprobe.live.engine_deaths import EngineDeaths
-from gpuprobe.live.engine_process import EngineSource
-from gpuprobe.live.engine_watch import WORKER_SETTLE_S, EngineWatch
-from gpuprobe.live.policy import (
+from gpuprobe.live.engine.deaths import EngineDeaths
+from gpuprobe.live.engine.policy import (
     REMEMBERED,
     Cure,
     Death,
@@ -30,6 +28,8 @@ from gpuprobe.live.policy import (
     signature_of,
     tripped,
 )
+from gpuprobe.live.engine.process import EngineSource
+from gpuprobe.live.engine.watch import WORKER_SETTLE_S, EngineWatch
 from gpuprobe.live.session import Session, Update
 from gpuprobe.timeline import Timeline
 
@@ -229,7 +229,7 @@ class Restarts:
         return verdict.diagnose(Timeline(events=events, inputs=known.inputs, clocks=known.clocks))
 
     def _death(self, found: Diagnosis, *, worker: bool = False) -> Death:
-        from gpuprobe.live.cache_check import marks
+        from gpuprobe.live.engine.cache_check import marks
 
         mine = deciding(found, self._watch.whose.devices)
         cure = cure_of(mine) if mine is not None else Cure.BACK_OFF

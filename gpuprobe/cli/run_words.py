@@ -10,7 +10,7 @@ from typing import Final
 
 from gpuprobe.cli.report_end import TO_ATTACH
 from gpuprobe.diagnosis import Verdict
-from gpuprobe.live.engine_watch import Told
+from gpuprobe.live.engine.watch import Told
 from gpuprobe.reporters import outline
 from gpuprobe.reporters.engine import EngineReporter
 from gpuprobe.reporters.plain import printable

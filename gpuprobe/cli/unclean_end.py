@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from gpuprobe.live.cache_check import Looked
+    from gpuprobe.live.engine.cache_check import Looked
 
 HOLD_S: Final = 2.0
 """How long an engine's start waits for the look at the caches."""
@@ -110,7 +110,7 @@ def look_first(end: UncleanEnd, say: Callable[[str], None], *, repair: bool) -> 
     Returns:
         Whether everything was looked at; where not, `look_beside` goes on.
     """
-    from gpuprobe.live.cache_check import look
+    from gpuprobe.live.engine.cache_check import look
 
     found: list[Looked] = []
 
@@ -131,7 +131,7 @@ def look_first(end: UncleanEnd, say: Callable[[str], None], *, repair: bool) -> 
 
 def look_beside(end: UncleanEnd, say: Callable[[str], None], *, repair: bool) -> None:
     """Look at the caches in a thread, for as long as it takes, and say what was found."""
-    from gpuprobe.live.cache_check import look
+    from gpuprobe.live.engine.cache_check import look
 
     def work() -> None:
         found = look(deadline_s=BESIDE_S, unclean_at=end.at_s)
@@ -142,7 +142,7 @@ def look_beside(end: UncleanEnd, say: Callable[[str], None], *, repair: bool) ->
 
 def _tell(end: UncleanEnd, found: Looked, say: Callable[[str], None], *, repair: bool) -> None:
     """One line, and one for each entry that was moved."""
-    from gpuprobe.live.cache_check import move_aside
+    from gpuprobe.live.engine.cache_check import move_aside
 
     many = f"{found.checked:,} {'entry' if found.checked == 1 else 'entries'}"
     if found.problem:

@@ -15,10 +15,10 @@ from typing import Final
 
 from gpuprobe.catalog import nvml_codes
 from gpuprobe.identity import PciAddress
-from gpuprobe.live.nvml_process import thread_state
+from gpuprobe.live.nvml.process import thread_state
 from gpuprobe.reading import Known, Reading, Reason, Unavailable
 
-SCRIPT: Final = Path(__file__).parents[1] / "live" / "nvml_ask.py"
+SCRIPT: Final = Path(__file__).parents[1] / "live" / "nvml" / "ask.py"
 LOST: Final = 15
 """GPU_IS_LOST."""
 RESET_REQUIRED: Final = 16

@@ -23,7 +23,7 @@ from gpuprobe.inside.cuda import CudaSeen
 from gpuprobe.inside.driver import LOST, RESET_REQUIRED, name_of
 from gpuprobe.live.presence import Visible
 from gpuprobe.reading import Known, Reading, Unavailable
-from gpuprobe.sources.pci_tree import Presence
+from gpuprobe.sources.pci.tree import Presence
 
 LAUNCH_FAILED: Final = 719
 HERE: Final = "this process"

@@ -16,7 +16,7 @@ from pathlib import Path
 from gpuprobe.identity import PciAddress
 from gpuprobe.live.presence import Inventory, Visible, visible_gpus
 from gpuprobe.reading import Unavailable
-from gpuprobe.sources.pci_tree import device_path, read_text
+from gpuprobe.sources.pci.tree import device_path, read_text
 
 OPEN_FILES = Path("/proc/self/fd")
 

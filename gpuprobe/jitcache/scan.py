@@ -17,7 +17,7 @@ from gpuprobe.jitcache.report import ScanReport, Unreadable
 from gpuprobe.jitcache.settle import SETTLE_S, settle
 from gpuprobe.jitcache.tree import Folder, Root
 from gpuprobe.jitcache.workers import Workers
-from gpuprobe.sources.ahead import usable_cores
+from gpuprobe.sources.scanning.ahead import usable_cores
 
 THREADS = 4
 """They wait for the disk side by side, and some of them for a process on another core."""

@@ -6,7 +6,7 @@ import re
 import subprocess
 
 from gpuprobe.reading import Unavailable
-from gpuprobe.sources import machine
+from gpuprobe.sources.files import machine
 
 _IN_ORDER = re.compile(
     r"Journal stopped|systemd-shutdown|Reached target .*(?:Reboot|Power[- ]?Off|Halt|Shutdown"

@@ -1,8 +1,8 @@
 """The process that owns NVML: the only door to it, and the only importer of pynvml.
 
-Run as `python -I -m gpuprobe.live.nvml_child SETTINGS` by `gpuprobe.live.nvml`; `wire` says what
-is spoken. A call into a driver whose GPU has died may never return, and a process that is killed
-inside one can take the machine with it. So this process
+Run as `python -I -m gpuprobe.live.nvml_child SETTINGS` by `gpuprobe.live.nvml.probe`; `nvml.wire`
+says what is spoken. A call into a driver whose GPU has died may never return, and a process that is
+killed inside one can take the machine with it. So this process
 
 * makes its calls in a thread a device, and no call in the main thread, which watches the pipe;
 * ignores SIGINT, SIGHUP and SIGTERM and asks for no signal at its parent's death;
@@ -28,11 +28,11 @@ from typing import Any
 
 import pynvml  # noqa: TID251 - this module is the door
 
-from gpuprobe.live import wire
-from gpuprobe.live.nvml_calls import number_of
-from gpuprobe.live.nvml_device import Device
-from gpuprobe.live.nvml_outbox import Outbox
-from gpuprobe.live.nvml_plan import LOST, SHUT, DriverShut, Stopped
+from gpuprobe.live.nvml import wire
+from gpuprobe.live.nvml.calls import number_of
+from gpuprobe.live.nvml.device import Device
+from gpuprobe.live.nvml.outbox import Outbox
+from gpuprobe.live.nvml.plan import LOST, SHUT, DriverShut, Stopped
 
 MISMATCH = 18
 """LIB_RM_VERSION_MISMATCH: the library in memory is another driver's; a new process is needed."""

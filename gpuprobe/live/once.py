@@ -11,13 +11,13 @@ from typing import Any, Final
 from gpuprobe.diagnosis import Diagnosis, Kind
 from gpuprobe.identity import PciAddress
 from gpuprobe.live.board import Board, Row
-from gpuprobe.live.nvml_calls import Group, values
+from gpuprobe.live.nvml.calls import Group, values
 from gpuprobe.live.session import Session
 from gpuprobe.live.sources import SourceState
 from gpuprobe.reading import Known, Reading, Reason, Unavailable
 from gpuprobe.sources.host import HostSource
-from gpuprobe.sources.pci_readings import aer_counters, read_link, read_power
-from gpuprobe.sources.pci_tree import (
+from gpuprobe.sources.pci.readings import aer_counters, read_link, read_power
+from gpuprobe.sources.pci.tree import (
     NVIDIA,
     ROOT,
     asleep,

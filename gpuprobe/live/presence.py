@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gpuprobe.identity import PciAddress
 from gpuprobe.reading import Known, Reason, Unavailable
-from gpuprobe.sources.pci_tree import (
+from gpuprobe.sources.pci.tree import (
     NVIDIA,
     ROOT,
     Presence,

@@ -13,8 +13,8 @@ from pathlib import Path
 from gpuprobe.events import DeviceChanged
 from gpuprobe.identity import PciAddress
 from gpuprobe.reading import Known
-from gpuprobe.sources.pci_readings import read_driver
-from gpuprobe.sources.pci_tree import ROOT, look_once
+from gpuprobe.sources.pci.readings import read_driver
+from gpuprobe.sources.pci.tree import ROOT, look_once
 
 LOOK_EVERY_S = 1.0
 

@@ -39,9 +39,9 @@ from gpuprobe.events import (
     is_evidence,
 )
 from gpuprobe.identity import PciAddress
-from gpuprobe.live.nvml import NvmlProbe
-from gpuprobe.live.nvml_process import LeftBehind
-from gpuprobe.live.nvml_rows import column
+from gpuprobe.live.nvml.probe import NvmlProbe
+from gpuprobe.live.nvml.process import LeftBehind
+from gpuprobe.live.nvml.rows import column
 from gpuprobe.live.onsets import Onsets
 from gpuprobe.live.returned import Returned
 from gpuprobe.live.sources import WHAT, SourceState
@@ -49,7 +49,7 @@ from gpuprobe.live.window import KEEP_EVENTS, KEEP_S, RollingWindow, is_sample
 from gpuprobe.reading import Known, Reason, Unavailable
 from gpuprobe.rules.pcie_link_errors import NVML_COUNTERS
 from gpuprobe.sources.base import Source
-from gpuprobe.sources.pci_tree import ROOT, addresses, device_path, look, path_to_root
+from gpuprobe.sources.pci.tree import ROOT, addresses, device_path, look, path_to_root
 from gpuprobe.timeline import Timeline
 
 POLL_S: Final = 0.6

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpuprobe.identity import PciAddress
-from gpuprobe.live.nvml import NvmlProbe
+from gpuprobe.live.nvml.probe import NvmlProbe
 from gpuprobe.sources.base import Availability, Source
 from gpuprobe.sources.host import HostSource
 from gpuprobe.sources.kernel_log import KernelLog
-from gpuprobe.sources.pci_tree import ROOT
-from gpuprobe.sources.sysfs import PRESENCE_S, SysfsSource
+from gpuprobe.sources.pci.sysfs import PRESENCE_S, SysfsSource
+from gpuprobe.sources.pci.tree import ROOT
+from gpuprobe.sources.pci.udev import UdevSource
 from gpuprobe.sources.threaded import ThreadedSource
-from gpuprobe.sources.udev import UdevSource
 
 BESIDE_NVML_S: Final = 0.4
 """Time between two presence tests where NVML's own calls find a loss sooner, seconds."""

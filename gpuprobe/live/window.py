@@ -36,7 +36,7 @@ from gpuprobe.events import (
     XidReported,
 )
 from gpuprobe.identity import PciAddress
-from gpuprobe.live.nvml_rows import column, times_s
+from gpuprobe.live.nvml.rows import column, times_s
 
 KEEP_S: Final = 120.0
 """How long samples are kept at full rate, seconds."""

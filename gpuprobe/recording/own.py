@@ -14,7 +14,7 @@ from typing import Final
 from gpuprobe.errors import RecordingError
 from gpuprobe.recording import places
 from gpuprobe.recording.opening import opened
-from gpuprobe.sources.machine import boot_id
+from gpuprobe.sources.files.machine import boot_id
 
 NEWEST: Final = 30
 """Recordings that are looked at: a supervisor that starts an engine again makes many."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from gpuprobe.errors import RecordingError
-from gpuprobe.live.policy import REMEMBERED, Death, mark
+from gpuprobe.live.engine.policy import REMEMBERED, Death, mark
 from gpuprobe.recording import places
 from gpuprobe.recording.opening import DAMAGED, is_written, opened
 from gpuprobe.recording.secrets import mask_argv

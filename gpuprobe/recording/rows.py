@@ -28,7 +28,7 @@ from gpuprobe.events import (
     Setting,
 )
 from gpuprobe.identity import PciAddress
-from gpuprobe.live.driver_samples import DriverSamples
+from gpuprobe.live.nvml.driver_samples import DriverSamples
 from gpuprobe.recording.codec import dumps, encode
 from gpuprobe.recording.schema import SAMPLE_COLUMNS
 

@@ -26,7 +26,7 @@ from gpuprobe.recording.due import Due
 from gpuprobe.recording.pending import Pending, Room
 from gpuprobe.recording.rows import Row, Rows, clean, to_ns
 from gpuprobe.recording.store import Store
-from gpuprobe.sources.machine import boot_id
+from gpuprobe.sources.files.machine import boot_id
 
 TOGETHER_S: Final = 0.05
 """Events that come within this time share one transaction."""

@@ -18,10 +18,10 @@ from gpuprobe.recording.rows import to_ns
 from gpuprobe.recording.tables import Tables
 from gpuprobe.report.gathering import Gathered, sampled_in_logs
 from gpuprobe.report.sample_buckets import COLUMNS, bucket, minute_edges
-from gpuprobe.sources.inputs import open_inputs
+from gpuprobe.sources.files.inputs import open_inputs
+from gpuprobe.sources.files.raw_input import RawInput
+from gpuprobe.sources.files.unpack import peek
 from gpuprobe.sources.lines import Lines, sniff_encoding, strip_controls
-from gpuprobe.sources.raw_input import RawInput
-from gpuprobe.sources.unpack import peek
 
 AROUND_LINES: Final = 10
 MOST_QUOTED: Final = 60

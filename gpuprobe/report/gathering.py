@@ -23,10 +23,10 @@ from gpuprobe.report.incident import incident
 from gpuprobe.report.questions import maintainer, questions
 from gpuprobe.report.saved import save
 from gpuprobe.report.telemetry import telemetry
+from gpuprobe.sources.files.inputs import open_inputs
+from gpuprobe.sources.files.raw_input import Input as RawOrRecording
+from gpuprobe.sources.files.raw_input import RecordingInput
 from gpuprobe.sources.ingest import Reading
-from gpuprobe.sources.inputs import open_inputs
-from gpuprobe.sources.raw_input import Input as RawOrRecording
-from gpuprobe.sources.raw_input import RecordingInput
 from gpuprobe.timeline import Timeline
 
 BUG_REPORT: Final = NextStep(

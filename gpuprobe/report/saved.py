@@ -30,9 +30,9 @@ from gpuprobe.events import (
 from gpuprobe.options import Options
 from gpuprobe.recording.codec import CodecError, decode, decode_stamp, encode, encode_stamp
 from gpuprobe.recording.rows import is_moment
+from gpuprobe.sources.files.raw_input import RawInput
 from gpuprobe.sources.ingest import Reading
 from gpuprobe.sources.lines import strip_controls
-from gpuprobe.sources.raw_input import RawInput
 from gpuprobe.timeline import Timeline
 
 SCHEMA_ID: Final = "gpuprobe.report/1"

@@ -53,7 +53,7 @@ HEALTHY: dict[str, Any] = {
     "remap_pending": 0,
     "remap_failed": 0,
 }
-"""What NVML says of a healthy GPU, by the names of `nvml_calls`."""
+"""What NVML says of a healthy GPU, by the names of `nvml.calls`."""
 
 
 def lost() -> Unavailable:

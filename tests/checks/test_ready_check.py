@@ -8,7 +8,7 @@ from machines import GPU, PORT, QUIET, host, log, only, run, scene, serve, statu
 from gpuprobe.checks import Status, access, ready
 from gpuprobe.checks.scene import RecordingSeen
 from gpuprobe.reading import Known, Reason, Unavailable
-from gpuprobe.sources.pci_readings import read_aer_service
+from gpuprobe.sources.pci.readings import read_aer_service
 from gpuprobe.testing.sysfs import FakeSysfs
 
 

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from gpuprobe.cli import main
-from gpuprobe.sources.magic import HEAD, Kind, identify
+from gpuprobe.sources.files.magic import HEAD, Kind, identify
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "left-the-bus"
 

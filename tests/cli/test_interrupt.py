@@ -87,7 +87,7 @@ def test_while_run_becomes_the_front(tmp_path: Path) -> None:
     """Between two programs it waits, and then reaches the engine."""
     script = """
 import os, signal
-from gpuprobe.live import front
+from gpuprobe.live.engine import front
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 real = os.execve

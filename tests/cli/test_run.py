@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 from gpuprobe.cli import main
-from gpuprobe.live.engine_process import descendants
+from gpuprobe.live.engine.process import descendants
 from gpuprobe.testing.nvml import FakeNvml, why_unavailable
 from gpuprobe.testing.sysfs import FakeSysfs
 from tests.cli.run_bench import RUN, running

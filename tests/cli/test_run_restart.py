@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 import gpuprobe
-from gpuprobe.live.engine_process import descendants
-from gpuprobe.live.policy import Cure, Death
+from gpuprobe.live.engine.policy import Cure, Death
+from gpuprobe.live.engine.process import descendants
 from gpuprobe.recording import past_deaths
 from gpuprobe.recording.places import find
 from gpuprobe.recording.writer import Recorder
@@ -284,8 +284,8 @@ def test_workers_that_die_in_vain_end_the_engine(
     story.folder.joinpath("sitecustomize.py").write_text(
         "import sys\n"
         "if any('run_probe' in word for word in sys.orig_argv):\n"
-        "    from gpuprobe.live import engine_deaths\n"
-        "    engine_deaths.TOGETHER_S = 1.0\n"
+        "    from gpuprobe.live.engine import deaths\n"
+        "    deaths.TOGETHER_S = 1.0\n"
     )
     done = story.tell("workers")
 

@@ -14,7 +14,7 @@ import pytest
 
 from gpuprobe.cli import unclean_end
 from gpuprobe.cli.unclean_end import UncleanEnd, last_unclean_end, look_first
-from gpuprobe.live import cache_check
+from gpuprobe.live.engine import cache_check
 from gpuprobe.recording.writer import Recorder
 from gpuprobe.testing import jitcache
 from tests.cli.run_bench import RUN

@@ -9,7 +9,7 @@ import pytest
 
 from gpuprobe.jitcache import unclean
 from gpuprobe.reading import Known, Reason, Unavailable
-from gpuprobe.sources.machine import JournalBoot
+from gpuprobe.sources.files.machine import JournalBoot
 
 END = datetime(2026, 9, 22, 7, 44, 58, tzinfo=UTC)
 BOOTS = Known(

@@ -11,7 +11,7 @@ from typing import Any
 
 from gpuprobe.events import Event, taken_apart
 from gpuprobe.identity import PciAddress
-from gpuprobe.live.nvml import NvmlProbe
+from gpuprobe.live.nvml.probe import NvmlProbe
 from gpuprobe.testing.nvml import FakeNvml
 
 ONE = PciAddress.parse("0000:04:00.0")

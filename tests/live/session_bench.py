@@ -14,9 +14,9 @@ from typing import Any
 from gpuprobe.diagnosis import Diagnosis
 from gpuprobe.events import Event, taken_apart
 from gpuprobe.identity import PciAddress
-from gpuprobe.live.nvml import NvmlProbe
+from gpuprobe.live.nvml.probe import NvmlProbe
 from gpuprobe.live.session import Session
-from gpuprobe.sources.sysfs import SysfsSource
+from gpuprobe.sources.pci.sysfs import SysfsSource
 from gpuprobe.testing.nvml import FakeNvml
 from gpuprobe.testing.sysfs import FakeSysfs
 from tests.live.nvml_bench import FAST, ONE, TWO

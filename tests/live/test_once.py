@@ -12,7 +12,7 @@ from gpuprobe.live.once import OnceReport, read_once
 from gpuprobe.live.session import Session
 from gpuprobe.reading import Known, Reading, Reason, Unavailable
 from gpuprobe.sources.host import HostSource
-from gpuprobe.sources.sysfs import SysfsSource
+from gpuprobe.sources.pci.sysfs import SysfsSource
 from gpuprobe.testing.nvml import FakeNvml, why_unavailable
 from gpuprobe.testing.sysfs import FakeSysfs
 from tests.live.nvml_bench import ONE, TWO

@@ -16,7 +16,7 @@ from gpuprobe.identity import PciAddress
 from gpuprobe.live import presence
 from gpuprobe.live.presence import Inventory, Visible, device_present, take_inventory, visible_gpus
 from gpuprobe.reading import Known, Reason, Unavailable
-from gpuprobe.sources import pci_tree
+from gpuprobe.sources.pci import tree as pci_tree
 from gpuprobe.testing.sysfs import FakeSysfs
 
 ROOT = Path(__file__).parents[2]

@@ -19,11 +19,11 @@ from gpuprobe.events import (
     Setting,
     XidReported,
 )
-from gpuprobe.live.engine_notes import EngineNotes
+from gpuprobe.live.engine.notes import EngineNotes
 from gpuprobe.live.session import Session
 from gpuprobe.live.sources import live_sources
 from gpuprobe.reading import Known, Reason, Unavailable
-from gpuprobe.sources.sysfs import SysfsSource
+from gpuprobe.sources.pci.sysfs import SysfsSource
 from gpuprobe.testing.nvml import FakeNvml, why_unavailable
 from gpuprobe.testing.sysfs import FakeSysfs
 from tests.live.nvml_bench import ONE, TWO, alive, wait_until

@@ -79,7 +79,7 @@ def test_what_expands_too_much_was_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A bomb is left at its limit, and what came behind may have been a loss."""
-    monkeypatch.setattr("gpuprobe.sources.unpack.RATIO_FREE", 1 << 16)
+    monkeypatch.setattr("gpuprobe.sources.files.unpack.RATIO_FREE", 1 << 16)
     path = tmp_path / "kern.log.gz"
     path.write_bytes(gzip.compress(bytes(1 << 24)))
 

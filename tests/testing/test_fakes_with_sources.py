@@ -4,9 +4,9 @@ import pytest
 
 from gpuprobe.events import ConfigSpaceUnreadable, CountersSampled, LinkStateReported
 from gpuprobe.identity import PciAddress
-from gpuprobe.sources.pci_readings import read_link
-from gpuprobe.sources.pci_tree import gpus, look_once, path_to_root
-from gpuprobe.sources.sysfs import SysfsSource
+from gpuprobe.sources.pci.readings import read_link
+from gpuprobe.sources.pci.sysfs import SysfsSource
+from gpuprobe.sources.pci.tree import gpus, look_once, path_to_root
 from gpuprobe.testing import FakeSysfs, FilesOpened
 
 GPU = PciAddress.parse("0000:04:00.0")

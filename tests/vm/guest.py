@@ -16,8 +16,8 @@ from gpuprobe.diagnosis import Input
 from gpuprobe.events import SourceChanged
 from gpuprobe.identity import PciAddress
 from gpuprobe.sources.kernel_log import KernelLog
-from gpuprobe.sources.sysfs import SysfsSource
-from gpuprobe.sources.udev import UdevSource
+from gpuprobe.sources.pci.sysfs import SysfsSource
+from gpuprobe.sources.pci.udev import UdevSource
 from gpuprobe.timeline import Timeline
 from gpuprobe.verdict import diagnose
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 from gpuprobe.events import EngineChanged, OutputWritten
-from gpuprobe.sources.follow_unit import UnitFollower
+from gpuprobe.sources.following.unit import UnitFollower
 
 
 def say(**message):

@@ -16,7 +16,7 @@ from gpuprobe.jitcache.api import Moved, ScanReport, repair, scan
 from gpuprobe.jitcache.base import Harm
 from gpuprobe.jitcache.found import to_event
 from gpuprobe.jitcache.report import CacheFinding
-from gpuprobe.live.policy import mark
+from gpuprobe.live.engine.policy import mark
 
 DEADLINE_S: Final = 5.0
 """For a look after a death."""

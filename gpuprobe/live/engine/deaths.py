@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from gpuprobe.events import SCANNED, EngineChanged, Event, JitCacheFailed, ProcessCrashed
-from gpuprobe.live.engine_watch import DEATHS
+from gpuprobe.live.engine.watch import DEATHS
 
 TOGETHER_S: Final = 30.0
 """Workers that die within this time die of one thing."""

@@ -27,13 +27,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from gpuprobe.live import relay_frames, relay_start
-from gpuprobe.live.front_again import Kept, end_leftovers
-from gpuprobe.live.front_kernel import kernel_log
-from gpuprobe.live.front_talk import Talk, say
-from gpuprobe.live.relay import Relay
-from gpuprobe.live.relay_frames import packet_pipe, receive, send
-from gpuprobe.live.relay_pumps import replace_with_null
+from gpuprobe.live.engine import relay_frames, relay_start
+from gpuprobe.live.engine.front_again import Kept, end_leftovers
+from gpuprobe.live.engine.front_kernel import kernel_log
+from gpuprobe.live.engine.front_talk import Talk, say
+from gpuprobe.live.engine.relay import Relay
+from gpuprobe.live.engine.relay_frames import packet_pipe, receive, send
+from gpuprobe.live.engine.relay_pumps import replace_with_null
 
 PROBE_S: Final = 3.0
 """How long the probe is waited for after the engine's end, unless it asks for more."""
@@ -55,7 +55,7 @@ def become(engine: Sequence[str], probe: Sequence[str], *, again: bool = False) 
     Args:
         engine: Command and arguments.
         probe: Command line of the probe. Behind it are put the text for
-            `engine_process.Link.from_argument` and the engine's command, a word an argument, since
+            `process.Link.from_argument` and the engine's command, a word an argument, since
             one alone may not be longer than 128 KiB. It has this process's environment and working
             folder, an empty stdin and stdout, and a session of its own. What it writes to stderr is
             passed on from a pipe, so that a probe that hangs keeps nobody's reader waiting.
@@ -67,7 +67,7 @@ def become(engine: Sequence[str], probe: Sequence[str], *, again: bool = False) 
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()
-    folder = Path(__file__).parents[2]
+    folder = Path(__file__).parents[3]
     options = ["-I", "-S", *(["-B"] if sys.dont_write_bytecode else [])]
     script = str(Path(__file__).with_name("front_main.py"))
     # Python would end with a traceback of its own at a Ctrl-C before the front listens.

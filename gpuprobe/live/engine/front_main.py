@@ -4,6 +4,6 @@ import sys
 
 if __name__ == "__main__":
     sys.path.insert(0, sys.argv[1])
-    from gpuprobe.live.front import main
+    from gpuprobe.live.engine.front import main
 
     main(sys.argv[2:])

@@ -14,7 +14,7 @@ from typing import Final
 from gpuprobe.events import ProcessesListed
 from gpuprobe.identity import PciAddress
 from gpuprobe.live.presence import take_inventory, visible_gpus
-from gpuprobe.sources.pci_tree import ROOT
+from gpuprobe.sources.pci.tree import ROOT
 
 GRACE_S: Final = 3.0
 """A process that left the list this shortly before its end was ending already."""

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from gpuprobe.events import EngineChanged, Event, ProcessCrashed
-from gpuprobe.live import relay_frames
-from gpuprobe.live.relay_frames import Frame
+from gpuprobe.live.engine import relay_frames
+from gpuprobe.live.engine.relay_frames import Frame
 from gpuprobe.reading import Known
 from gpuprobe.sources.base import Availability
 from gpuprobe.sources.output import OutputReader

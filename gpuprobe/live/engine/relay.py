@@ -17,10 +17,10 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
-from gpuprobe.live import relay_frames, relay_start
-from gpuprobe.live.relay_frames import HOLD_S, receive, send
-from gpuprobe.live.relay_pumps import Mirror, Pump, replace_with_null
-from gpuprobe.live.relay_start import Channel, Inherited, StartError
+from gpuprobe.live.engine import relay_frames, relay_start
+from gpuprobe.live.engine.relay_frames import HOLD_S, receive, send
+from gpuprobe.live.engine.relay_pumps import Mirror, Pump, replace_with_null
+from gpuprobe.live.engine.relay_start import Channel, Inherited, StartError
 
 TELL_S: Final = 0.1
 """How long the word of the engine's end waits for the last of its output."""

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from gpuprobe.live import relay_frames
+from gpuprobe.live.engine import relay_frames
 
 CHUNK: Final = 1 << 17
 """Bytes read at once; a pipe holds up to eight times as much. A terminal gives 4095 at most."""

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, NoReturn
 
-from gpuprobe.live.relay_pumps import PIPE_BYTES
-from gpuprobe.live.relay_terminal import Terminal
+from gpuprobe.live.engine.relay_pumps import PIPE_BYTES
+from gpuprobe.live.engine.relay_terminal import Terminal
 
 NOT_FOUND: Final = 127
 NOT_EXECUTABLE: Final = 126

@@ -25,10 +25,10 @@ from gpuprobe.events import (
     SystemDescribed,
 )
 from gpuprobe.identity import PciAddress
-from gpuprobe.live.engine_gpus import EngineGpus, Whose
-from gpuprobe.live.engine_notes import EngineNotes
+from gpuprobe.live.engine.gpus import EngineGpus, Whose
+from gpuprobe.live.engine.notes import EngineNotes
 from gpuprobe.live.session import Session, Update
-from gpuprobe.sources.pci_tree import ROOT, Presence, device_path, look
+from gpuprobe.sources.pci.tree import ROOT, Presence, device_path, look
 
 SETTLE_S: Final = 0.3
 """How long the kernel's words are waited for after the engine's end, or after a loss."""

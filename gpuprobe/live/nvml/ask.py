@@ -1,6 +1,6 @@
 """Ask NVML once whether it still reaches some GPUs: a script of its own, run by its path.
 
-`python -I -S nvml_ask.py ADDRESS…`, started by `gpuprobe.inside.driver` when a CUDA error was
+`python -I -S ask.py ADDRESS…`, started by `gpuprobe.inside.driver` when a CUDA error was
 raised in an engine. It needs neither pynvml nor this package, so it also runs where gpuprobe was
 installed alone or lies in a folder of PYTHONPATH, and it is up in a few hundredths of a second.
 

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gpuprobe.live import wire
-from gpuprobe.live.nvml_calls import CALLS, Group
-from gpuprobe.live.nvml_plan import LOST, DeviceLost, Step
-from gpuprobe.live.nvml_quick import library
+from gpuprobe.live.nvml import wire
+from gpuprobe.live.nvml.calls import CALLS, Group
+from gpuprobe.live.nvml.plan import LOST, DeviceLost, Step
+from gpuprobe.live.nvml.quick import library
 
 GROUPS: Final = (Group.FAST, Group.CALM)
 

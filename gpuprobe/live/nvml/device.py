@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from gpuprobe.identity import PciAddress
-from gpuprobe.live import wire
-from gpuprobe.live.nvml_block import GROUPS, Block, NotQuick
-from gpuprobe.live.nvml_calls import Group, number_of
-from gpuprobe.live.nvml_plan import (
+from gpuprobe.live.nvml import wire
+from gpuprobe.live.nvml.block import GROUPS, Block, NotQuick
+from gpuprobe.live.nvml.calls import Group, number_of
+from gpuprobe.live.nvml.plan import (
     LOST,
     NOT_FOUND,
     SHUT,
@@ -26,7 +26,7 @@ from gpuprobe.live.nvml_plan import (
     Stopped,
     absent,
 )
-from gpuprobe.live.nvml_wait import EventWait
+from gpuprobe.live.nvml.wait import EventWait
 from gpuprobe.pace import CALM_S, RARE_S, SELDOM_S, SLOW_S, USERS_S
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import binascii
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from gpuprobe.live.wire import SAMPLE
+from gpuprobe.live.nvml.wire import SAMPLE
 
 
 class DriverSamples(Sequence[tuple[float, float]]):

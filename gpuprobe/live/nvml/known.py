@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpuprobe.identity import PciAddress
-from gpuprobe.live.nvml_rows import FAST_NAMES, SampleRows
+from gpuprobe.live.nvml.rows import FAST_NAMES, SampleRows
 from gpuprobe.reading import Known, Reading, Reason, Unavailable
 
 

@@ -19,12 +19,12 @@ from gpuprobe.events import (
     XidReported,
 )
 from gpuprobe.identity import PciAddress
-from gpuprobe.live.driver_samples import DriverSamples
-from gpuprobe.live.nvml_calls import UNAVAILABLE_EVENT, XID_EVENT, Group, values
-from gpuprobe.live.nvml_described import described
-from gpuprobe.live.nvml_known import Device, as_reading
-from gpuprobe.live.nvml_plan import REASONS
-from gpuprobe.live.nvml_rows import (
+from gpuprobe.live.nvml.calls import UNAVAILABLE_EVENT, XID_EVENT, Group, values
+from gpuprobe.live.nvml.described import described
+from gpuprobe.live.nvml.driver_samples import DriverSamples
+from gpuprobe.live.nvml.known import Device, as_reading
+from gpuprobe.live.nvml.plan import REASONS
+from gpuprobe.live.nvml.rows import (
     FAST_NAMES,
     INPUT,
     NUMBERS,

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from gpuprobe.live import wire
+from gpuprobe.live.nvml import wire
 
 
 class Outbox:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from gpuprobe.live.nvml_calls import CALLS, Call, Group, Value, values
-from gpuprobe.live.nvml_quick import quick_samples
-from gpuprobe.live.wire import SAMPLE
+from gpuprobe.live.nvml.calls import CALLS, Call, Group, Value, values
+from gpuprobe.live.nvml.quick import quick_samples
+from gpuprobe.live.nvml.wire import SAMPLE
 from gpuprobe.reading import Reason
 
 SUCCESS: Final = 0

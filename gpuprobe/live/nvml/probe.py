@@ -17,17 +17,14 @@ from typing import Any, Final
 
 from gpuprobe.events import Event, ProbeStalled, SamplesTaken, SourceChanged
 from gpuprobe.identity import PciAddress
-from gpuprobe.live import wire
-from gpuprobe.live.nvml_messages import Translator
-from gpuprobe.live.nvml_process import LeftBehind, NvmlProcess, missing_library
-from gpuprobe.live.nvml_rows import INPUT
-from gpuprobe.live.nvml_snapshot import NvmlSnapshot, read_snapshot
-from gpuprobe.live.nvml_stall import Stall, Watchdog
+from gpuprobe.live.nvml import wire
+from gpuprobe.live.nvml.messages import Translator
+from gpuprobe.live.nvml.process import LeftBehind, NvmlProcess, missing_library
+from gpuprobe.live.nvml.rows import INPUT
+from gpuprobe.live.nvml.stall import Stall, Watchdog
 from gpuprobe.reading import Known, Reading, Reason, Unavailable
 from gpuprobe.sources.base import Availability
-from gpuprobe.sources.pci_tree import ROOT, asleep, device_path, nvidia_gpus, read_bytes
-
-__all__ = ["NvmlProbe", "NvmlSnapshot", "read_snapshot"]
+from gpuprobe.sources.pci.tree import ROOT, asleep, device_path, nvidia_gpus, read_bytes
 
 GRACE_S: Final = 0.7
 """How long `stop` waits for the child at most."""
@@ -50,7 +47,7 @@ class NvmlProbe:
         root: Where sysfs is looked for, to leave sleeping GPUs alone.
         order: The source's number in `origin.order`.
         env: The child's environment; None for this process's.
-        deadlines_s: Deadline by group name for calls, to change the defaults of `nvml_calls`.
+        deadlines_s: Deadline by group name for calls, to change the defaults of `calls`.
         retry_s: How often NVML is tried again while there is no driver, and asked whether
             devices came, seconds.
         batch_s: Readings come together after this long at most; what is no reading at once. Waking

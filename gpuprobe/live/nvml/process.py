@@ -18,7 +18,7 @@ from typing import IO, Any, Final
 
 import gpuprobe
 from gpuprobe.identity import PciAddress
-from gpuprobe.live import wire
+from gpuprobe.live.nvml import wire
 
 MODULE: Final = "gpuprobe.live.nvml_child"
 _BOOT: Final = (

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, Final
 
-from gpuprobe.live import wire
+from gpuprobe.live.nvml import wire
 
 LIBRARY: Final = "libnvidia-ml.so.1"
 SAMPLES: Final = 512

@@ -14,7 +14,7 @@ from typing import Any, Final
 from gpuprobe.clock import LiveStamp, Stamp
 from gpuprobe.events import GpuSampled, Origin
 from gpuprobe.identity import PciAddress
-from gpuprobe.live import wire
+from gpuprobe.live.nvml import wire
 
 INPUT: Final = "nvml"
 """The source's name."""

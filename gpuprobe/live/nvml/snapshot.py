@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpuprobe.identity import PciAddress
-from gpuprobe.live import wire
-from gpuprobe.live.nvml_calls import Group, values
-from gpuprobe.live.nvml_messages import Translator
-from gpuprobe.live.nvml_process import LeftBehind, NvmlProcess, missing_library
-from gpuprobe.live.nvml_stall import Watchdog
+from gpuprobe.live.nvml import wire
+from gpuprobe.live.nvml.calls import Group, values
+from gpuprobe.live.nvml.messages import Translator
+from gpuprobe.live.nvml.process import LeftBehind, NvmlProcess, missing_library
+from gpuprobe.live.nvml.stall import Watchdog
 from gpuprobe.reading import Reading, Reason, Unavailable
-from gpuprobe.sources.pci_tree import nvidia_gpus
+from gpuprobe.sources.pci.tree import nvidia_gpus
 
 LEAVE_S: Final = 0.3
 """Part of the deadline that is kept for the child to leave."""
@@ -28,7 +28,7 @@ ALL_NAMES: Final = tuple(
 
 
 class NvmlSnapshot(dict[PciAddress, dict[str, Reading[Any]]]):
-    """Each device's readings by name (those of `nvml_calls`), at one moment.
+    """Each device's readings by name (those of `calls`), at one moment.
 
     A device that sleeps has every name as `Unavailable(ASLEEP)`, one whose call did not return
     has what it did not give as `TIMED_OUT`, a lost one as `LOST`.

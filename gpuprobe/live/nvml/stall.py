@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpuprobe.identity import PciAddress
-from gpuprobe.live import wire
-from gpuprobe.live.nvml_calls import DEADLINES_S, EVENT_WAIT_MS, Group, call_of
-from gpuprobe.live.nvml_known import Device
-from gpuprobe.live.nvml_messages import Translator
-from gpuprobe.live.nvml_process import LeftBehind, NvmlProcess, ThreadState, thread_state
+from gpuprobe.live.nvml import wire
+from gpuprobe.live.nvml.calls import DEADLINES_S, EVENT_WAIT_MS, Group, call_of
+from gpuprobe.live.nvml.known import Device
+from gpuprobe.live.nvml.messages import Translator
+from gpuprobe.live.nvml.process import LeftBehind, NvmlProcess, ThreadState, thread_state
 
 SILENT_S: Final = 5.0
 """A child that says nothing for this long, outside of any call, is stopped or starved."""
@@ -57,7 +57,7 @@ class Watchdog:
     Args:
         process: The child.
         translator: Knows which slot is which device.
-        deadlines_s: Group name to seconds, where not as in `nvml_calls.DEADLINES_S`.
+        deadlines_s: Group name to seconds, where not as in `calls.DEADLINES_S`.
         period_s: Seconds between two messages, so that a slow child is not taken for a silent one.
     """
 

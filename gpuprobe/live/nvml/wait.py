@@ -12,8 +12,8 @@ import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from gpuprobe.live import wire
-from gpuprobe.live.nvml_calls import (
+from gpuprobe.live.nvml import wire
+from gpuprobe.live.nvml.calls import (
     EVENT_TYPES,
     EVENT_WAIT_MS,
     FIRMWARE_XIDS,
@@ -21,12 +21,12 @@ from gpuprobe.live.nvml_calls import (
     UNAVAILABLE_EVENT,
     XID_EVENT,
 )
-from gpuprobe.live.nvml_plan import GPU_NOT_FOUND, LOST, SHUT, DeviceLost, Stopped
-from gpuprobe.live.nvml_quick import quick_wait
+from gpuprobe.live.nvml.plan import GPU_NOT_FOUND, LOST, SHUT, DeviceLost, Stopped
+from gpuprobe.live.nvml.quick import quick_wait
 
 if TYPE_CHECKING:
+    from gpuprobe.live.nvml.device import Device
     from gpuprobe.live.nvml_child import Child
-    from gpuprobe.live.nvml_device import Device
 
 TRIES = 4
 """After so many failures in a row the wait is given up."""

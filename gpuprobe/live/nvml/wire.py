@@ -8,7 +8,7 @@ it was made, and `"w"`: wall clock, nanoseconds since 1970. A `slot` is one open
 * `came` (`slot`, `pci`, `uuid`, `name`, `index`, `mig`): a device was opened.
 * `samples` (`slot`, `layout`, `rows`): the fast group and the newest of the calm one. `rows` are
   rows one after the other, in base64. `layout` says how many bytes a row has, then for each value
-  in the order of `nvml_calls.values(Group.FAST)` and of `Group.CALM` where it stands: an offset and
+  in the order of `calls.values(Group.FAST)` and of `Group.CALM` where it stands: an offset and
   a letter of `struct`, and what it is multiplied with (`16I*0.001`); `-` for what the device does
   not offer. A row begins with its time (as `m`) in eight bytes.
 * `rows` (`slot`, `rows`): the same as lists, time first, where a value of a row failed: null for
@@ -46,7 +46,7 @@ from dataclasses import asdict, dataclass
 from types import NoneType
 from typing import Any, Final
 
-from gpuprobe.live.nvml_calls import Group, values
+from gpuprobe.live.nvml.calls import Group, values
 
 MAX_DEVICES: Final = 63
 """Slots for devices, 0 to 62. The thread that waits for a slot's events has EVENTS more."""
@@ -104,7 +104,7 @@ class CallState:
     """What one thread of the child is doing.
 
     Attributes:
-        call: Index into `nvml_calls.CALLS` plus 1, or 0 outside of any call.
+        call: Index into `calls.CALLS` plus 1, or 0 outside of any call.
         tid: The thread's kernel id.
         since_ns: `time.monotonic_ns()` when the call began. Outside of any call: when the last
             pass began in which the device answered, 0 for none.

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from gpuprobe.sources.unpack import (
+from gpuprobe.sources.files.unpack import (
     BLOCK,
     SKIPPED_FREE,
     TOTAL_LIMIT,

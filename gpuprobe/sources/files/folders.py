@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from gpuprobe.sources.raw_input import UnreadableInput
+from gpuprobe.sources.files.raw_input import UnreadableInput
 
 FOLDER_DEPTH = 32
 FILE_LIMIT = 20_000

@@ -15,14 +15,22 @@ from typing import BinaryIO
 
 from gpuprobe.errors import InputUnreadableError
 from gpuprobe.recording.written_here import is_written_here
-from gpuprobe.sources import journal_file
-from gpuprobe.sources.archives import BOMBS_LIMIT, ZIP_MAGIC, Member, read_tar, read_zip
-from gpuprobe.sources.folders import refused, walk
+from gpuprobe.sources.files import journal_file
+from gpuprobe.sources.files.archives import BOMBS_LIMIT, ZIP_MAGIC, Member, read_tar, read_zip
+from gpuprobe.sources.files.folders import refused, walk
+from gpuprobe.sources.files.magic import HEAD, Kind, identify
+from gpuprobe.sources.files.raw_input import Input, RawInput, RecordingInput, UnreadableInput
+from gpuprobe.sources.files.unpack import (
+    BLOCK,
+    Blocks,
+    Budget,
+    Notes,
+    compression_of,
+    decompress,
+    peek,
+)
 from gpuprobe.sources.lines import strip_controls
-from gpuprobe.sources.magic import HEAD, Kind, identify
 from gpuprobe.sources.own_output import BESIDE_REPORT, unpacked_beside
-from gpuprobe.sources.raw_input import Input, RawInput, RecordingInput, UnreadableInput
-from gpuprobe.sources.unpack import BLOCK, Blocks, Budget, Notes, compression_of, decompress, peek
 
 __all__ = ["Input", "RawInput", "RecordingInput", "UnreadableInput", "open_inputs"]
 

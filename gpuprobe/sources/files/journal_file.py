@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from gpuprobe.sources.unpack import BLOCK, Blocks
+from gpuprobe.sources.files.unpack import BLOCK, Blocks
 
 HINT = "Convert it where journalctl is: journalctl --file FILE -o json > journal.json"
 

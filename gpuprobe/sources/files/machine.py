@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from gpuprobe.reading import Known, Reason, Unavailable
+from gpuprobe.sources.files.raw_input import RawInput, UnreadableInput
+from gpuprobe.sources.files.unpack import BLOCK, Blocks
 from gpuprobe.sources.kmsg import KMSG, kmsg_access, open_kmsg, read_kmsg
-from gpuprobe.sources.raw_input import RawInput, UnreadableInput
-from gpuprobe.sources.unpack import BLOCK, Blocks
 from gpuprobe.values import Value
 
 KERNEL = "journal:kernel"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from enum import Enum
 
-from gpuprobe.sources.archives import ZIP_MAGIC, is_tar
+from gpuprobe.sources.files.archives import ZIP_MAGIC, is_tar
 from gpuprobe.sources.own_output import PAGE_MARK, is_verdict
 
 HEAD = 4096

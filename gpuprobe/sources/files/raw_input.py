@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gpuprobe.errors import InputUnreadableError
-from gpuprobe.sources.unpack import BLOCK, Blocks, BlockStream, Notes
+from gpuprobe.sources.files.unpack import BLOCK, Blocks, BlockStream, Notes
 from gpuprobe.values import Value
 
 

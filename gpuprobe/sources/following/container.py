@@ -25,7 +25,7 @@ from typing import Any, Final
 from gpuprobe.events import Event, OomKilled, ProcessCrashed
 from gpuprobe.reading import Known, Reason, Unavailable
 from gpuprobe.sources.base import Availability
-from gpuprobe.sources.following import (
+from gpuprobe.sources.following.base import (
     ABRUPT,
     AGAIN_S,
     Follower,

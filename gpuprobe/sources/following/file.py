@@ -15,7 +15,7 @@ from typing import Final
 
 from gpuprobe.reading import Known, Reason, Unavailable
 from gpuprobe.sources.base import Availability
-from gpuprobe.sources.following import Follower
+from gpuprobe.sources.following.base import Follower
 from gpuprobe.sources.output import Line
 from gpuprobe.sources.threaded import Turn
 

@@ -18,8 +18,8 @@ from gpuprobe.events import ProcessCrashed
 from gpuprobe.reading import Known, Reason, Unavailable
 from gpuprobe.sources.base import Availability
 from gpuprobe.sources.cgroup import container_of
-from gpuprobe.sources.following import ABRUPT, Follower
-from gpuprobe.sources.pci_tree import read_text
+from gpuprobe.sources.following.base import ABRUPT, Follower
+from gpuprobe.sources.pci.tree import read_text
 from gpuprobe.sources.threaded import Turn
 
 LOOK_S: Final = 0.25

@@ -11,8 +11,8 @@ from gpuprobe.events import CountersSampled, Event, LinkStateReported
 from gpuprobe.identity import PciAddress
 from gpuprobe.reading import value_or_none
 from gpuprobe.sources.kept_file import KeptFile
-from gpuprobe.sources.pci_readings import AER_DEVICE, AER_ROOT, aer_counters, read_link
-from gpuprobe.sources.pci_tree import asleep, device_path
+from gpuprobe.sources.pci.readings import AER_DEVICE, AER_ROOT, aer_counters, read_link
+from gpuprobe.sources.pci.tree import asleep, device_path
 
 _SAMPLED_FILES = ("current_link_speed", "current_link_width", *AER_DEVICE, *AER_ROOT)
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from gpuprobe.identity import PciAddress
 from gpuprobe.reading import Known, Reason, Unavailable
-from gpuprobe.sources.pci_tree import (
+from gpuprobe.sources.pci.tree import (
     ROOT,
     asleep,
     device_path,

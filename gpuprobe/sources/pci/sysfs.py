@@ -28,7 +28,8 @@ from gpuprobe.events import (
 from gpuprobe.identity import PciAddress
 from gpuprobe.reading import Known, Reason, Unavailable, value_or_none
 from gpuprobe.sources.base import Availability
-from gpuprobe.sources.pci_readings import (
+from gpuprobe.sources.pci.links import LinkSampler
+from gpuprobe.sources.pci.readings import (
     LinkReading,
     read_aer_service,
     read_aspm_policy,
@@ -37,7 +38,7 @@ from gpuprobe.sources.pci_readings import (
     read_port_status,
     read_power,
 )
-from gpuprobe.sources.pci_tree import (
+from gpuprobe.sources.pci.tree import (
     ROOT,
     TRIES,
     TRIES_OVER_S,
@@ -49,7 +50,6 @@ from gpuprobe.sources.pci_tree import (
     look_once,
     path_to_root,
 )
-from gpuprobe.sources.sysfs_links import LinkSampler
 from gpuprobe.sources.threaded import Beat, ThreadedSource, Turn
 
 __all__ = ["LinkReading", "SysfsSource", "gpus", "path_to_root"]

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Final
 
 from gpuprobe.sources.lines import strip_controls
-from gpuprobe.sources.needles import HIDING, NEEDLES, tree
+from gpuprobe.sources.scanning.needles import HIDING, NEEDLES, tree
 
 GRAVE: Final = (
     b"CUDA error",

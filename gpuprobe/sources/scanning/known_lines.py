@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gpuprobe.sources.line_layouts import Integers, Layouts
+    from gpuprobe.sources.scanning.line_layouts import Integers, Layouts
 
 DIGITS = rb"[0-9]{1,20}"
 """What stands in a head for each number of a stamp."""
@@ -71,7 +71,7 @@ class Places:
             times: dict[int, int] = Counter(numbers)
             last = dict(zip(numbers, range(first, stop), strict=True))
         else:
-            from gpuprobe.sources.line_layouts import count
+            from gpuprobe.sources.scanning.line_layouts import count
 
             times, last = count(numbers, first)
         return [
@@ -123,7 +123,7 @@ class KnownLines:
                 return
             if self._layouts is None:
                 try:
-                    from gpuprobe.sources.line_layouts import Layouts
+                    from gpuprobe.sources.scanning.line_layouts import Layouts
                 except ImportError:
                     self._seen = 0
                     return

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from gpuprobe.sources.ahead import usable_cores, work_ahead
-from gpuprobe.sources.known_lines import KnownLines, Places
 from gpuprobe.sources.lines import count_faster, count_line_ends, ends_line
-from gpuprobe.sources.needles import Matcher
 from gpuprobe.sources.record import Window
-from gpuprobe.sources.search import Found, search
+from gpuprobe.sources.scanning.ahead import usable_cores, work_ahead
+from gpuprobe.sources.scanning.known_lines import KnownLines, Places
+from gpuprobe.sources.scanning.needles import Matcher
+from gpuprobe.sources.scanning.search import Found, search
 
 CONTEXT = Window.REACH + 2
 """Lines either side of a hit: what patterns see, and the line that a message may go on from."""

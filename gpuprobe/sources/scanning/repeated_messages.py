@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from gpuprobe.events import Event
 from gpuprobe.sources.record import Record
-from gpuprobe.sources.repeats import (
+from gpuprobe.sources.scanning.repeats import (
     BOOT_MARKS,
     LENGTH_LIMIT,
     REPEATS_KEPT,

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 from gpuprobe.events import Event, Origin
 from gpuprobe.sources.framing import peel
-from gpuprobe.sources.known_lines import DIGITS, KnownLines, Template
 from gpuprobe.sources.lines import strip_controls
 from gpuprobe.sources.record import Record, Window
+from gpuprobe.sources.scanning.known_lines import DIGITS, KnownLines, Template
 
 REPEATS_KEPT = 100
 """Events of one shape kept one by one; later ones of that shape are only counted."""

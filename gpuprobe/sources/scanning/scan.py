@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 
 from gpuprobe.options import Progress
+from gpuprobe.sources.files.raw_input import RawInput
+from gpuprobe.sources.files.unpack import peek
 from gpuprobe.sources.lines import Lines, in_utf8, shorten_nuls, sniff_encoding, with_feeds
-from gpuprobe.sources.needles import SHORT_BYTES, LazyMatcher
-from gpuprobe.sources.raw_input import RawInput
-from gpuprobe.sources.regions import CountedUnread, Piece, Regions
-from gpuprobe.sources.unpack import peek
+from gpuprobe.sources.scanning.needles import SHORT_BYTES, LazyMatcher
+from gpuprobe.sources.scanning.regions import CountedUnread, Piece, Regions
 
 HEAD_LINES = 200
 """Lines at an input's start that are always read, to name its format."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from gpuprobe.sources.known_lines import KnownLines, Places
 from gpuprobe.sources.lines import count_line_ends
-from gpuprobe.sources.needles import Matcher
+from gpuprobe.sources.scanning.known_lines import KnownLines, Places
+from gpuprobe.sources.scanning.needles import Matcher
 
 _OPEN_BRACE = re.compile(rb"\{[^\x21-\x7e\n]*\n")
 

@@ -12,19 +12,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 FRONT = [
     sys.executable,
     "-I",
     "-S",
-    str(ROOT / "gpuprobe" / "live" / "front_main.py"),
+    str(ROOT / "gpuprobe" / "live" / "engine" / "front_main.py"),
     str(ROOT),
 ]
 
 _PROBE = f"""
 import json, os, sys
 sys.path.insert(0, {str(ROOT)!r})
-from gpuprobe.live import relay_frames as f
+from gpuprobe.live.engine import relay_frames as f
 told = json.loads(sys.argv[1])
 reader = f.FrameReader()
 kept, ended = [], False

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuprobe.live.cache_check import MARKS, Looked, look, marks, move_aside
+from gpuprobe.live.engine.cache_check import MARKS, Looked, look, marks, move_aside
 from gpuprobe.testing import jitcache
 
 

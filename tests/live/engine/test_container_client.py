@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpuprobe.live.container_client import Client, ContainerSearch, container_client, inspect
+from gpuprobe.live.engine.container_client import Client, ContainerSearch, container_client, inspect
 
 ANSWER = {
     "Name": "/llm",

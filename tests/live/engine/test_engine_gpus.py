@@ -9,7 +9,7 @@ import pytest
 from gpuprobe.clock import Stamp
 from gpuprobe.events import Origin, ProcessesListed
 from gpuprobe.identity import PciAddress
-from gpuprobe.live.engine_gpus import EngineGpus
+from gpuprobe.live.engine.gpus import EngineGpus
 from gpuprobe.testing.sysfs import FakeSysfs
 from tests.live.nvml_bench import ONE, TWO
 from tests.live.session_bench import machine

@@ -21,12 +21,12 @@ from gpuprobe.events import (
     ProcessCrashed,
 )
 from gpuprobe.identity import PciAddress
-from gpuprobe.live import engine_watch
-from gpuprobe.live.engine_gpus import EngineGpus
-from gpuprobe.live.engine_notes import EngineNotes
-from gpuprobe.live.engine_watch import EngineWatch, Told
+from gpuprobe.live.engine import watch as engine_watch
+from gpuprobe.live.engine.gpus import EngineGpus
+from gpuprobe.live.engine.notes import EngineNotes
+from gpuprobe.live.engine.watch import EngineWatch, Told
 from gpuprobe.live.session import Session
-from gpuprobe.sources.sysfs import SysfsSource
+from gpuprobe.sources.pci.sysfs import SysfsSource
 from gpuprobe.testing.nvml import FakeNvml, why_unavailable
 from gpuprobe.testing.sysfs import FakeSysfs
 from tests.live.nvml_bench import ONE, TWO

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from gpuprobe.diagnosis import Certainty, Kind, Verdict
-from gpuprobe.live import loss_command
-from gpuprobe.live.loss_command import OUTPUT_LIMIT, LossCommand
+from gpuprobe.live.engine import loss_command
+from gpuprobe.live.engine.loss_command import OUTPUT_LIMIT, LossCommand
 
 LOSS = Verdict(Kind.DEVICE_LEFT_BUS, Certainty.CONFIRMED, "The driver lost a GPU.")
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from gpuprobe.diagnosis import Certainty, Device, Diagnosis, Evidence, Kind, Role, Verdict
 from gpuprobe.events import EngineChanged, JitCacheFailed, Origin, ProcessCrashed
 from gpuprobe.identity import PciAddress
-from gpuprobe.live.cache_check import MARKS
-from gpuprobe.live.engine_deaths import EngineDeaths
-from gpuprobe.live.policy import (
+from gpuprobe.live.engine.cache_check import MARKS
+from gpuprobe.live.engine.deaths import EngineDeaths
+from gpuprobe.live.engine.policy import (
     ANY_IN_A_ROW,
     REMEMBERED,
     TABLE,
@@ -27,7 +27,7 @@ from gpuprobe.live.policy import (
     deciding,
     signature_of,
 )
-from gpuprobe.live.relay_frames import PACKET_BYTES
+from gpuprobe.live.engine.relay_frames import PACKET_BYTES
 
 ONE = PciAddress.parse("0000:04:00.0")
 TWO = PciAddress.parse("0000:05:00.0")

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from relaying import command, frames_to, probe, python, relay_of, run, start, until
 
-from gpuprobe.live import relay_frames
-from gpuprobe.live.relay_pumps import BACKLOG, PIPE_BYTES
+from gpuprobe.live.engine import relay_frames
+from gpuprobe.live.engine.relay_pumps import BACKLOG, PIPE_BYTES
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the relay needs Linux")
 
@@ -136,7 +136,9 @@ def test_the_engine_inherits_what_it_would_have(tmp_path: Path) -> None:
 
 def test_becoming_the_front_leaves_the_environment_alone() -> None:
     """A command line that is itself Python hands on what it was given, not what it made of it."""
-    code = f"import sys; from gpuprobe.live.front import become\nbecome(['env'], {probe()!r})"
+    code = (
+        f"import sys; from gpuprobe.live.engine.front import become\nbecome(['env'], {probe()!r})"
+    )
     env = {"PATH": os.environ["PATH"], "LANG": "C"}
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=env)

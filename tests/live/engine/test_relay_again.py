@@ -9,14 +9,14 @@ import sys
 import time
 from pathlib import Path
 
+from tests.live.engine.relaying import ROOT, command, python
+from tests.live.engine.test_relay_terminal import screen
 from tests.live.nvml_bench import wait_until
-from tests.live.relaying import ROOT, command, python
-from tests.live.test_relay_terminal import screen
 
 _AGAIN = f"""
 import json, os, sys
 sys.path.insert(0, {str(ROOT)!r})
-from gpuprobe.live import relay_frames as f
+from gpuprobe.live.engine import relay_frames as f
 told = json.loads(sys.argv[1])
 starts = int(told["memory"] or 0) + 1
 reader = f.FrameReader()

@@ -7,8 +7,8 @@ import threading
 import time
 import tty
 
-from gpuprobe.live import relay_frames
-from gpuprobe.live.relay_pumps import CHUNK, GATHER_S, PIECE, Mirror, Pump
+from gpuprobe.live.engine import relay_frames
+from gpuprobe.live.engine.relay_pumps import CHUNK, GATHER_S, PIECE, Mirror, Pump
 
 LIMIT_S = 5.0
 

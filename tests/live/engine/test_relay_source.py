@@ -24,9 +24,9 @@ from gpuprobe.events import (
     Setting,
     XidReported,
 )
-from gpuprobe.live import relay_frames as frames
-from gpuprobe.live.engine_process import EngineSource, Link, descendants
-from gpuprobe.live.relay_pumps import Mirror
+from gpuprobe.live.engine import relay_frames as frames
+from gpuprobe.live.engine.process import EngineSource, Link, descendants
+from gpuprobe.live.engine.relay_pumps import Mirror
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the relay needs Linux")
 

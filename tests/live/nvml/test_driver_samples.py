@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpuprobe.live.driver_samples import DriverSamples
-from gpuprobe.live.wire import SAMPLE, to_text
+from gpuprobe.live.nvml.driver_samples import DriverSamples
+from gpuprobe.live.nvml.wire import SAMPLE, to_text
 from gpuprobe.recording.rows import pack, unpack
 
 PAIRS = [(1_700_000_000_000_000 + 9_600 * number, 120_001 + number) for number in range(119)]

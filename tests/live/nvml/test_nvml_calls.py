@@ -10,7 +10,7 @@ import pytest
 
 from gpuprobe import catalog
 from gpuprobe.diagnosis import Kind
-from gpuprobe.live.nvml_calls import (
+from gpuprobe.live.nvml.calls import (
     CALLS,
     DEADLINES_S,
     EVENT_WAIT_MS,

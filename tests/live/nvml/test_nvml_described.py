@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpuprobe.events import SystemDescribed
-from gpuprobe.live.nvml_described import described
+from gpuprobe.live.nvml.described import described
 from gpuprobe.testing.nvml import FakeNvml, why_unavailable
 from tests.live.nvml_bench import ONE, collect, probing
 from tests.live_events import base

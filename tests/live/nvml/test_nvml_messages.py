@@ -16,9 +16,9 @@ from gpuprobe.events import (
     taken_apart,
 )
 from gpuprobe.identity import PciAddress
-from gpuprobe.live import wire
-from gpuprobe.live.nvml_messages import Translator
-from gpuprobe.live.nvml_rows import FAST_NAMES
+from gpuprobe.live.nvml import wire
+from gpuprobe.live.nvml.messages import Translator
+from gpuprobe.live.nvml.rows import FAST_NAMES
 from gpuprobe.reading import Known, Reason, Unavailable
 
 ONE = PciAddress.parse("0000:04:00.0")

@@ -26,7 +26,7 @@ from gpuprobe.events import (
     XidReported,
 )
 from gpuprobe.identity import PciAddress
-from gpuprobe.live.nvml import NvmlProbe
+from gpuprobe.live.nvml.probe import NvmlProbe
 from gpuprobe.reading import Known, Reason, Unavailable
 from gpuprobe.testing.nvml import RECOVERY_ACTION, UNAVAILABLE, FakeNvml, why_unavailable
 from tests.live.nvml_bench import (
@@ -491,7 +491,7 @@ def test_a_slow_library_is_no_stall(fake: FakeNvml) -> None:
 
 def test_a_stopped_child_is_noticed_and_ended(fake: FakeNvml, monkeypatch) -> None:
     """A child that is outside of any call and says nothing is reported, and may be killed."""
-    monkeypatch.setattr("gpuprobe.live.nvml_stall.SILENT_S", 0.5)
+    monkeypatch.setattr("gpuprobe.live.nvml.stall.SILENT_S", 0.5)
     with probing(fake, rate_hz=1) as probe:
         collect(probe, sampled_both)
         time.sleep(0.5)
@@ -561,7 +561,7 @@ def test_released_and_taken_again(fake: FakeNvml) -> None:
 
 def test_another_driver_version_needs_another_process(fake: FakeNvml, monkeypatch) -> None:
     """LIB_RM_VERSION_MISMATCH ends the child; a new one loads the new library."""
-    monkeypatch.setattr("gpuprobe.live.nvml.RESTART_S", 0.2)
+    monkeypatch.setattr("gpuprobe.live.nvml.probe.RESTART_S", 0.2)
     fake.error(18, None, "nvmlInitWithFlags")
     with probing(fake) as probe:
         events = collect(probe, lambda e: any("MISMATCH" in x.origin.text for x in e))
@@ -575,7 +575,7 @@ def test_another_driver_version_needs_another_process(fake: FakeNvml, monkeypatc
 
 def test_a_child_that_dies_is_replaced(fake: FakeNvml, monkeypatch) -> None:
     """A crash of the library is said, and sampling goes on later."""
-    monkeypatch.setattr("gpuprobe.live.nvml.RESTART_S", 0.2)
+    monkeypatch.setattr("gpuprobe.live.nvml.probe.RESTART_S", 0.2)
     with probing(fake) as probe:
         collect(probe, sampled_both)
         assert probe.pid is not None
@@ -682,7 +682,7 @@ def test_the_child_leaves_when_its_parent_is_killed(fake: FakeNvml, tmp_path: Pa
     script = (
         "import sys, time\n"
         "from pathlib import Path\n"
-        "from gpuprobe.live.nvml import NvmlProbe\n"
+        "from gpuprobe.live.nvml.probe import NvmlProbe\n"
         "probe = NvmlProbe(root=Path(sys.argv[1]))\n"
         "probe.start()\n"
         "print(probe.pid, flush=True)\n"

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from gpuprobe.live import nvml_process, wire
-from gpuprobe.live.nvml_process import NvmlProcess, command, thread_state
+from gpuprobe.live.nvml import process as nvml_process
+from gpuprobe.live.nvml import wire
+from gpuprobe.live.nvml.process import NvmlProcess, command, thread_state
 from gpuprobe.testing.nvml import FakeNvml, why_unavailable
 from tests.live.nvml_bench import ONE, wait_until
 

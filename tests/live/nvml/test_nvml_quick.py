@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from gpuprobe.live import nvml_block
-from gpuprobe.live.nvml_calls import CALLS, Group, number_of
-from gpuprobe.live.nvml_plan import Step
+from gpuprobe.live.nvml import block as nvml_block
+from gpuprobe.live.nvml.calls import CALLS, Group, number_of
+from gpuprobe.live.nvml.plan import Step
 from gpuprobe.testing.nvml import FakeNvml, why_unavailable
 from tests.live.nvml_bench import ONE
 
@@ -23,11 +23,11 @@ pytestmark = pytest.mark.skipif(why_unavailable() is not None, reason=str(why_un
 SCRIPT = """
 import json, sys
 import pynvml
-from gpuprobe.live.nvml_block import GROUPS, Block, NotQuick
-from gpuprobe.live.nvml_plan import DeviceLost, Plan
-from gpuprobe.live.nvml_quick import quick_samples
-from gpuprobe.live.nvml_rows import Beside, SampleRows
-from gpuprobe.live.wire import ROW_NAMES, SAMPLE, to_text
+from gpuprobe.live.nvml.block import GROUPS, Block, NotQuick
+from gpuprobe.live.nvml.plan import DeviceLost, Plan
+from gpuprobe.live.nvml.quick import quick_samples
+from gpuprobe.live.nvml.rows import Beside, SampleRows
+from gpuprobe.live.nvml.wire import ROW_NAMES, SAMPLE, to_text
 
 pynvml.nvmlInit()
 handle = pynvml.nvmlDeviceGetHandleByIndex(0)
@@ -79,7 +79,7 @@ def both(fake: FakeNvml, fails: int = 0, *options: str, call: str = "*") -> dict
     """
     process = subprocess.Popen(
         [sys.executable, "-c", SCRIPT, *options],
-        env={**os.environ, **fake.env, "PYTHONPATH": str(Path(__file__).parents[2])},
+        env={**os.environ, **fake.env, "PYTHONPATH": str(Path(__file__).parents[3])},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

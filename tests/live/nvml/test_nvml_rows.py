@@ -8,8 +8,8 @@ import pytest
 
 from gpuprobe.events import GpuSampled
 from gpuprobe.identity import PciAddress
-from gpuprobe.live import wire
-from gpuprobe.live.nvml_rows import FAST_NAMES, Beside, SampleRows
+from gpuprobe.live.nvml import wire
+from gpuprobe.live.nvml.rows import FAST_NAMES, Beside, SampleRows
 
 GPU = PciAddress.parse("0000:04:00.0")
 WALL_NS = 1_796_000_000_000_000_000

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpuprobe.identity import PciAddress
-from gpuprobe.live.nvml import read_snapshot
-from gpuprobe.live.nvml_snapshot import ALL_NAMES, NvmlSnapshot
+from gpuprobe.live.nvml.snapshot import ALL_NAMES, NvmlSnapshot, read_snapshot
 from gpuprobe.reading import Known, Reason, Unavailable
 from gpuprobe.testing.nvml import FakeNvml, why_unavailable
 from tests.live.nvml_bench import ONE, TWO, alive, wait_until

@@ -9,9 +9,9 @@ import pytest
 from gpuprobe.api import diagnose
 from gpuprobe.diagnosis import Kind
 from gpuprobe.errors import InputUnreadableError
-from gpuprobe.sources import machine
+from gpuprobe.sources.files import machine
 
-JOURNAL = Path(__file__).parent.parent / "data" / "node.journal.gz"
+JOURNAL = Path(__file__).parents[2] / "data" / "node.journal.gz"
 
 needs_journalctl = pytest.mark.skipif(
     shutil.which("journalctl") is None, reason="journalctl is not installed"

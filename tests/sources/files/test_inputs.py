@@ -21,8 +21,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuprobe.errors import InputUnreadableError
-from gpuprobe.sources import unpack
-from gpuprobe.sources.inputs import RawInput, UnreadableInput, open_inputs
+from gpuprobe.sources.files import unpack
+from gpuprobe.sources.files.inputs import RawInput, UnreadableInput, open_inputs
 
 if sys.version_info >= (3, 14):
     from compression import zstd

@@ -8,7 +8,7 @@ import pytest
 from followed import Followed
 
 from gpuprobe.events import SourceChanged
-from gpuprobe.sources.following import Follower
+from gpuprobe.sources.following.base import Follower
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gpuprobe.events import EngineChanged, Event, OutputWritten
-from gpuprobe.sources.following import Follower
+from gpuprobe.sources.following.base import Follower
 
 CUDA = "RuntimeError: CUDA error: unspecified launch failure"
 

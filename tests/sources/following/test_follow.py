@@ -16,8 +16,8 @@ from followed import CUDA, Followed, add
 
 from gpuprobe.events import CudaFailed, EngineChanged, ProcessCrashed, SourceChanged
 from gpuprobe.reading import Known, Unavailable
-from gpuprobe.sources.follow_file import FileFollower
-from gpuprobe.sources.follow_pid import PidFollower
+from gpuprobe.sources.following.file import FileFollower
+from gpuprobe.sources.following.pid import PidFollower
 
 
 def no_pidfd(pid: int) -> int:

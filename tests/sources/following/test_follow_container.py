@@ -12,8 +12,9 @@ from followed import CUDA, Followed, add, program
 
 from gpuprobe.events import CudaFailed, OomKilled, ProcessCrashed, SourceChanged
 from gpuprobe.reading import Unavailable
-from gpuprobe.sources import follow_container, following
-from gpuprobe.sources.follow_container import ContainerFollower
+from gpuprobe.sources.following import base as following
+from gpuprobe.sources.following import container as follow_container
+from gpuprobe.sources.following.container import ContainerFollower
 
 
 def state(

@@ -12,7 +12,7 @@ from followed import CUDA, Followed, program
 
 from gpuprobe.events import CudaFailed, EngineChanged, ProcessCrashed, Setting, SourceChanged
 from gpuprobe.reading import Unavailable
-from gpuprobe.sources.follow_unit import UnitFollower
+from gpuprobe.sources.following.unit import UnitFollower
 
 
 def entry(message: str, invocation: str, **more: str) -> str:
@@ -286,7 +286,7 @@ def test_a_journalctl_that_ends_is_started_again(
     tmp_path: Path, follow: Callable[..., Followed], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It goes on behind the last entry that was read, and the gap is said."""
-    monkeypatch.setattr("gpuprobe.sources.follow_unit.AGAIN_S", 0.05)
+    monkeypatch.setattr("gpuprobe.sources.following.unit.AGAIN_S", 0.05)
     journalctl = program(
         tmp_path / "journalctl",
         "if '--follow' not in sys.argv: sys.exit(0)\n"

@@ -22,8 +22,9 @@ from gpuprobe.events import (
 )
 from gpuprobe.identity import PciAddress
 from gpuprobe.reading import Known, Reason, Unavailable
-from gpuprobe.sources import pci_tree, sysfs
-from gpuprobe.sources.pci_readings import (
+from gpuprobe.sources.pci import sysfs
+from gpuprobe.sources.pci import tree as pci_tree
+from gpuprobe.sources.pci.readings import (
     read_aer,
     read_aspm_policy,
     read_function,
@@ -31,7 +32,8 @@ from gpuprobe.sources.pci_readings import (
     read_port_status,
     read_power,
 )
-from gpuprobe.sources.pci_tree import (
+from gpuprobe.sources.pci.sysfs import SLOW_EVERY, SysfsSource
+from gpuprobe.sources.pci.tree import (
     Presence,
     gpus,
     look,
@@ -39,7 +41,6 @@ from gpuprobe.sources.pci_tree import (
     path_to_root,
     read_config,
 )
-from gpuprobe.sources.sysfs import SLOW_EVERY, SysfsSource
 from gpuprobe.testing.sysfs import FakeSysfs
 
 GPU = PciAddress.parse("0000:41:00.0")

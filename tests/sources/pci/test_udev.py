@@ -17,7 +17,7 @@ import pytest
 from gpuprobe.events import AerRecoveryEnded, DeviceChanged, GpuHung, SourceChanged
 from gpuprobe.identity import PciAddress
 from gpuprobe.reading import Known, Unavailable
-from gpuprobe.sources.udev import UdevSource
+from gpuprobe.sources.pci.udev import UdevSource
 
 GPU = "0000:41:00.0"
 PATH = f"/devices/pci0000:00/0000:00:03.1/{GPU}"
@@ -172,7 +172,7 @@ def test_another_error_stops_the_source_with_a_word() -> None:
 
 UMOCKDEV = """
 import ctypes, sys, time
-from gpuprobe.sources.udev import UdevSource
+from gpuprobe.sources.pci.udev import UdevSource
 
 lib = ctypes.CDLL("libumockdev.so.0")
 lib.umockdev_testbed_new.restype = ctypes.c_void_p

@@ -10,7 +10,7 @@ import json
 import sys
 import time
 
-from gpuprobe.sources.udev import UdevSource
+from gpuprobe.sources.pci.udev import UdevSource
 
 GPU = "0000:01:00.0"
 PATH = f"/sys/devices/pci0000:00/0000:00:01.0/{GPU}".encode()

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuprobe.sources import known_lines
-from gpuprobe.sources.known_lines import DIGITS, KnownLines
-from gpuprobe.sources.search import Found, search
+from gpuprobe.sources.scanning import known_lines
+from gpuprobe.sources.scanning.known_lines import DIGITS, KnownLines
+from gpuprobe.sources.scanning.search import Found, search
 
 PREFIX = DIGITS + rb":" + DIGITS + rb"\ host\ "
 TEMPLATES = (

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuprobe.sources import ahead, known_lines, regions, repeated_messages, repeats
-from gpuprobe.sources import scan as scan_module
+from gpuprobe.sources.files.unpack import Notes
 from gpuprobe.sources.ingest import Ingest, Reading
-from gpuprobe.sources.needles import LazyMatcher
-from gpuprobe.sources.repeated_messages import RepeatedMessages
-from gpuprobe.sources.scan import Scan
-from gpuprobe.sources.unpack import Notes
+from gpuprobe.sources.scanning import ahead, known_lines, regions, repeated_messages, repeats
+from gpuprobe.sources.scanning import scan as scan_module
+from gpuprobe.sources.scanning.needles import LazyMatcher
+from gpuprobe.sources.scanning.repeated_messages import RepeatedMessages
+from gpuprobe.sources.scanning.scan import Scan
 
 QUIET = "systemd[1]: Finished fstrim.service - Discard unused blocks."
 AER = (

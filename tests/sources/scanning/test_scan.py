@@ -16,11 +16,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpuprobe.events import Setting
-from gpuprobe.sources import ingest, lines, needles, regions, repeats
-from gpuprobe.sources import scan as scan_module
+from gpuprobe.sources import ingest, lines
+from gpuprobe.sources.files.inputs import RawInput, open_inputs
+from gpuprobe.sources.files.unpack import Notes
 from gpuprobe.sources.ingest import Ingest, Reading
-from gpuprobe.sources.inputs import RawInput, open_inputs
-from gpuprobe.sources.needles import (
+from gpuprobe.sources.scanning import needles, regions, repeats
+from gpuprobe.sources.scanning import scan as scan_module
+from gpuprobe.sources.scanning.needles import (
     HIDING,
     NEEDLES,
     HyperscanMatcher,
@@ -28,13 +30,12 @@ from gpuprobe.sources.needles import (
     PlainMatcher,
     families_in,
 )
-from gpuprobe.sources.regions import _forward
-from gpuprobe.sources.repeats import Collector, Repeats
-from gpuprobe.sources.scan import Scan, scan
-from gpuprobe.sources.unpack import Notes
+from gpuprobe.sources.scanning.regions import _forward
+from gpuprobe.sources.scanning.repeats import Collector, Repeats
+from gpuprobe.sources.scanning.scan import Scan, scan
 from gpuprobe.sources.wording import FAMILIES
 
-PROJECT = Path(__file__).parents[2]
+PROJECT = Path(__file__).parents[3]
 FIXTURES = sorted(
     path
     for folder in ("examples", "tests/data", "tests/incidents")

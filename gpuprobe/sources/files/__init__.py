@@ -1,0 +1,1 @@
+"""From paths to streams of bytes: files, folders, archives, compression, journals."""

@@ -1,0 +1,1 @@
+"""Programs that somebody else started, followed as they run: unit, container, file, process."""

@@ -1,0 +1,1 @@
+"""PCI devices in sysfs and in the kernel's uevents: which are there, their links and counters."""

@@ -1,0 +1,1 @@
+"""The first pass over an input: which stretches and lines are worth reading slowly."""
