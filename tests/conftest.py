@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -16,6 +17,21 @@ _ROOM_BYTES = 2 << 30
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """Have the same surroundings wherever the tests are started."""
+    _take_signals()
+    _keep_folders_in_memory(config)
+
+
+def _take_signals() -> None:
+    """Programs inherit what `nohup` and a shell's `&` ignore, and many tests send just these."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    for name in ("SIGHUP", "SIGQUIT"):
+        if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) is signal.SIG_IGN:
+            signal.signal(getattr(signal, name), signal.SIG_DFL)
+
+
+def _keep_folders_in_memory(config: pytest.Config) -> None:
     """Keep the tests' folders in memory where there is room, and programs in them may be run.
 
     A made-up machine has a hundred files and folders, which on a disk take longer to make than
