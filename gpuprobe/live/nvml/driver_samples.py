@@ -6,13 +6,14 @@ A hundred come each second, two minutes of them are kept, and few are ever read.
 from __future__ import annotations
 
 import binascii
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
+from gpuprobe.live.nvml.packed import Packed
 from gpuprobe.live.nvml.wire import SAMPLE
 
 
-class DriverSamples(Sequence[tuple[float, float]]):
+class DriverSamples(Packed[tuple[float, float]]):
     """Reads like a tuple of seconds since 1970 and watts.
 
     Args:
@@ -43,12 +44,3 @@ class DriverSamples(Sequence[tuple[float, float]]):
 
     def __getitem__(self, place: Any) -> Any:
         return tuple(self)[place]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and tuple(self) == tuple(other)
-
-    def __hash__(self) -> int:
-        return hash(tuple(self))
-
-    def __repr__(self) -> str:
-        return repr(tuple(self))

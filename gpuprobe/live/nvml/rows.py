@@ -15,6 +15,7 @@ from gpuprobe.clock import LiveStamp, Stamp
 from gpuprobe.events import GpuSampled, Origin
 from gpuprobe.identity import PciAddress
 from gpuprobe.live.nvml import wire
+from gpuprobe.live.nvml.packed import Packed
 
 INPUT: Final = "nvml"
 """The source's name."""
@@ -146,7 +147,7 @@ ROW_LIMIT: Final = 4096
 _layout = functools.lru_cache(maxsize=64)(_Layout)
 
 
-class SampleRows(Sequence[GpuSampled]):
+class SampleRows(Packed[GpuSampled]):
     """Packed rows, which read like a tuple of samples.
 
     Args:
@@ -227,15 +228,6 @@ class SampleRows(Sequence[GpuSampled]):
             return self._taken_apart()[place]
         number = range(len(self))[place]
         return self._sample(number, self._row(number))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and tuple(self) == tuple(other)
-
-    def __hash__(self) -> int:
-        return hash(tuple(self))
-
-    def __repr__(self) -> str:
-        return repr(tuple(self))
 
 
 def in_words(known: dict[str, Any]) -> str:
